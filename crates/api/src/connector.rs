@@ -1,0 +1,277 @@
+//! What a connector implements. Connectors give rows, splits and positions, never watermarks:
+//! event time lives once, in the runtime's source operator.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{RecordBatch, UInt8Array};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Configuration;
+use crate::element::Batch;
+use crate::error::{Error, Result};
+use crate::metrics::MetricGroup;
+use crate::types::{LogicalType, Schema};
+
+/// A table as `CREATE TABLE` states it, without computed columns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableDescriptor {
+    /// `catalog.database.table`.
+    pub identifier: String,
+    /// `WITH` options, after any `OPTIONS` hint.
+    pub options: BTreeMap<String, String>,
+    /// Physical columns.
+    pub physical: Schema,
+    /// Metadata columns.
+    pub metadata: Vec<MetadataColumn>,
+    /// Physical columns of the primary key.
+    pub primary_key: Vec<usize>,
+    /// Physical columns of `PARTITIONED BY`.
+    pub partition_keys: Vec<usize>,
+}
+
+/// A `METADATA` column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetadataColumn {
+    /// Column name.
+    pub name: String,
+    /// The connector's key: `timestamp`, `file.path`, `value.source.timestamp`.
+    pub key: String,
+    /// The connector's type for that key.
+    pub ty: LogicalType,
+    /// `VIRTUAL`: read only, not part of the sink's schema.
+    pub is_virtual: bool,
+}
+
+/// A column a reader delivers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadColumn {
+    /// Physical column by position.
+    Physical(usize),
+    /// Metadata column by position in [`TableDescriptor::metadata`], in the connector's type.
+    Metadata(usize),
+}
+
+/// Makes sources and sinks of one `'connector' = '...'`.
+pub trait ConnectorFactory: Send + Sync {
+    /// The option value that names it.
+    fn identifier(&self) -> &'static str;
+
+    /// Checks every option and makes a source. Opens nothing: planning must not need the network.
+    fn source(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Source>> {
+        let _ = (table, config);
+        Err(Error::invalid(format!(
+            "Connector '{}' can only be used as a sink. It cannot be used as a source.",
+            self.identifier()
+        )))
+    }
+
+    /// Checks every option and makes a sink. Opens nothing.
+    fn sink(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Sink>> {
+        let _ = (table, config);
+        Err(Error::invalid(format!(
+            "Connector '{}' can only be used as a source. It cannot be used as a sink.",
+            self.identifier()
+        )))
+    }
+
+    /// The metadata keys this table offers, with their types. Called before `source` and `sink`.
+    fn metadata_keys(&self, options: &BTreeMap<String, String>) -> Vec<(String, LogicalType)> {
+        let _ = options;
+        Vec::new()
+    }
+}
+
+/// A source that can be read.
+pub trait Source: Send + Sync {
+    /// Whether it ends by itself.
+    fn is_bounded(&self) -> bool;
+
+    /// Whether rows may be other than `+I` (changelog formats).
+    fn is_updating(&self) -> bool {
+        false
+    }
+
+    /// Finds the splits; runs once per job.
+    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>>;
+
+    /// Reads splits; runs once per subtask.
+    fn reader(&self, columns: &[ReadColumn], ctx: ReaderContext) -> Result<Box<dyn SourceReader>>;
+
+    /// `scan.parallelism`, if set.
+    fn parallelism(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// What a reader may use.
+#[derive(Clone)]
+pub struct ReaderContext {
+    /// Subtask index from 0.
+    pub subtask: usize,
+    /// Number of subtasks.
+    pub parallelism: usize,
+    /// Rows a batch may have at most.
+    pub batch_rows: usize,
+    /// The source operator's metrics.
+    pub metrics: Arc<MetricGroup>,
+}
+
+/// A part of a source that is read in order, with its own watermark: a Kafka partition, a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Stable name, as metrics show it: `clicks1-0`, a file path.
+    pub id: String,
+    /// Eager splits go to subtask `owner % parallelism`.
+    pub owner: u64,
+    /// Where to start, where to end, ...: the connector's own data.
+    pub state: serde_json::Value,
+}
+
+/// How splits reach subtasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitAssignment {
+    /// All at once, by [`Split::owner`]; an assigned split holds the watermark from its
+    /// assignment, before its first row.
+    Eager,
+    /// One after the other: a subtask gets the next split when it has finished one.
+    OnDemand,
+}
+
+/// Finds splits.
+#[async_trait]
+pub trait SplitEnumerator: Send {
+    /// The splits that exist now and were not returned before. The first call waits for the
+    /// external system and says clearly if it cannot be reached or the topic or file is missing.
+    async fn discover(&mut self) -> Result<Vec<Split>>;
+
+    /// How long to wait before asking again; `None` if the first answer is final.
+    fn discovery_interval(&self) -> Option<Duration>;
+
+    /// How splits reach subtasks.
+    fn assignment(&self) -> SplitAssignment;
+}
+
+/// Rows of one split, in the split's order.
+#[derive(Clone, Debug)]
+pub struct SourceBatch {
+    /// Number of the split: the how-manieth given to [`SourceReader::add_split`], from 0.
+    pub split: usize,
+    /// The columns asked for.
+    pub columns: RecordBatch,
+    /// Row kinds, for changelog formats.
+    pub kinds: Option<UInt8Array>,
+    /// Position of each row: Kafka offset, line number of a file from 1.
+    pub positions: Vec<i64>,
+}
+
+/// What a reader has to say.
+#[derive(Clone, Debug)]
+pub enum SourceEvent {
+    /// Rows; at most `batch_rows`, sooner if nothing more could be read at once.
+    Rows(SourceBatch),
+    /// These splits were just asked and had nothing. Sent at least every 50 ms while it lasts, so
+    /// that idleness is noticed; never for a split that was not asked.
+    Quiet(Vec<usize>),
+    /// The split has been read to its end.
+    SplitFinished(usize),
+}
+
+/// Reads the splits of one subtask.
+#[async_trait]
+pub trait SourceReader: Send {
+    /// Starts reading another split. Its number is how many were added before.
+    fn add_split(&mut self, split: Split) -> Result<()>;
+
+    /// The next event. Cancel-safe: a dropped future loses nothing. With no split to read it waits
+    /// for ever. Takes turns among splits so that none starves.
+    async fn next(&mut self) -> Result<SourceEvent>;
+
+    /// Words for a place: `topic clicks, partition 0, offset 12`, `file /a/b.json, line 7`.
+    fn locate(&self, split: usize, position: i64) -> String;
+}
+
+/// What a sink takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkMode {
+    /// Only `+I`.
+    Append,
+    /// Any row kind, `-U` included.
+    Changelog,
+    /// `+I`, `+U` and `-D` by primary key; `-U` is not sent.
+    Upsert,
+}
+
+/// A table that can be written.
+pub trait Sink: Send + Sync {
+    /// Which changes it takes.
+    fn mode(&self) -> SinkMode;
+
+    /// One writer per subtask. Connects lazily or here.
+    fn writer(&self, ctx: WriterContext) -> Result<Box<dyn SinkWriter>>;
+
+    /// `sink.parallelism`, if set.
+    fn parallelism(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// What a writer may use.
+#[derive(Clone)]
+pub struct WriterContext {
+    /// Subtask index from 0.
+    pub subtask: usize,
+    /// Number of subtasks.
+    pub parallelism: usize,
+    /// Input column that is the rowtime, if the query has one.
+    pub rowtime: Option<usize>,
+    /// The sink operator's metrics.
+    pub metrics: Arc<MetricGroup>,
+}
+
+/// Writes rows.
+#[async_trait]
+pub trait SinkWriter: Send {
+    /// Takes a batch; may buffer. Errors of earlier writes may surface here.
+    async fn write(&mut self, batch: Batch) -> Result<()>;
+
+    /// Hands on what is buffered; called when the input has nothing more at once.
+    async fn flush(&mut self) -> Result<()>;
+
+    /// Everything is durable as far as the sink's guarantee goes. Called once, at the end.
+    async fn finish(&mut self) -> Result<()>;
+}
+
+/// Connector factories by identifier.
+#[derive(Clone, Default)]
+pub struct ConnectorRegistry {
+    factories: BTreeMap<&'static str, Arc<dyn ConnectorFactory>>,
+}
+
+impl ConnectorRegistry {
+    /// Adds a factory; a second one of the same identifier replaces the first.
+    pub fn register(&mut self, factory: Arc<dyn ConnectorFactory>) {
+        self.factories.insert(factory.identifier(), factory);
+    }
+
+    /// The factory of a table, by its `connector` option.
+    pub fn factory(&self, table: &TableDescriptor) -> Result<&Arc<dyn ConnectorFactory>> {
+        let Some(name) = table.options.get("connector") else {
+            return Err(Error::invalid(format!(
+                "Table options of '{}' do not contain an option key 'connector' for discovering a connector.",
+                table.identifier
+            )));
+        };
+        self.factories.get(name.as_str()).ok_or_else(|| {
+            let known: Vec<&str> = self.factories.keys().copied().collect();
+            Error::invalid(format!(
+                "Cannot discover a connector using option: 'connector'='{name}'. Could not find any factory for \
+                 identifier '{name}'. Available factory identifiers are: {}",
+                known.join(", ")
+            ))
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Flink SQL: parse, bind, plan into a job graph; and the functions it may call.
+
+pub mod functions;
