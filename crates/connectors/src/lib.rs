@@ -1,1 +1,14 @@
-//! tidegate-connectors
+//! Where rows come from and go to: connectors, and the formats they speak.
+//!
+//! A *connector* finds splits, reads bytes and knows positions (an offset, a line); a *format* turns one
+//! message into columns and back. They meet in [`format`]: any connector works with any format.
+
+pub mod format;
+pub mod option;
+
+use tidegate_api::connector::ConnectorRegistry;
+
+/// Adds every connector of this crate.
+pub fn register_all(registry: &mut ConnectorRegistry) {
+    let _ = registry;
+}
