@@ -3,3 +3,4 @@
 //! This crate knows neither Kafka nor SQL nor HTTP: connectors and functions are injected.
 
 pub mod operator;
+pub mod view;
