@@ -3,11 +3,24 @@
 //! The binder asks [`resolve`] with bound arguments and gets a typed call, arguments cast to what
 //! the function takes. The runtime asks the library to compile that call; a [`Kernel`] then runs
 //! over whole columns. Operators are functions too: `+`, `=`, `AND`, `LIKE`, `IS NULL`, `ITEM`.
+//!
+//! A module of functions exports `pub static FUNCTIONS: &[ScalarFunction]` and is named in
+//! [`TABLES`]; nothing else is needed to make it callable.
+
+pub mod args;
+pub mod coerce;
+pub mod columns;
+pub mod value_array;
+
+use std::sync::LazyLock;
 
 use arrow::array::ArrayRef;
+use hashbrown::HashMap;
 use tidegate_api::expr::Expr;
 use tidegate_api::function::{EvalContext, RowError};
 use tidegate_api::types::LogicalType;
+
+pub use coerce::{cast, common_type, implicit_cast};
 
 /// The code of one call: argument columns in, result column out. Literal arguments arrive as
 /// columns too; a kernel that wants their value (a pattern, a unit) takes it from [`CallInfo`].
@@ -51,6 +64,41 @@ pub struct ScalarFunction {
 pub enum ResolveError {
     /// No function of that name.
     UnknownFunction,
-    /// Wrong number or types of arguments; what is wrong with them.
+    /// Wrong number or types of arguments: the whole sentence, call and argument types included.
     BadArguments(String),
+}
+
+/// Every module's functions.
+static TABLES: &[&[ScalarFunction]] = &[];
+
+static REGISTRY: LazyLock<HashMap<&'static str, &'static ScalarFunction>> =
+    LazyLock::new(|| TABLES.iter().flat_map(|table| table.iter()).map(|f| (f.name, f)).collect());
+
+/// The function called `name`, in any case.
+pub fn lookup(name: &str) -> Option<&'static ScalarFunction> {
+    REGISTRY.get(name).or_else(|| REGISTRY.get(name.to_uppercase().as_str())).copied()
+}
+
+/// The upper-case names of all functions and operators, sorted.
+pub fn function_names() -> Vec<&'static str> {
+    let mut names: Vec<_> = REGISTRY.keys().copied().collect();
+    names.sort_unstable();
+    names
+}
+
+/// The typed call of `name` with `args`, which are cast to what the function takes.
+pub fn resolve(name: &str, args: Vec<Expr>) -> Result<Expr, ResolveError> {
+    let function = lookup(name).ok_or(ResolveError::UnknownFunction)?;
+    let types: Vec<String> = args.iter().map(|a| format!("<{}>", a.ty.with_nullable(true))).collect();
+    let mut args = args;
+    match (function.resolve)(&mut args) {
+        Ok(ty) => Ok(Expr::call(function.name, args, ty)),
+        Err(why) => {
+            let (name, types) = (function.name, types.join(", "));
+            let why = if why.is_empty() { String::new() } else { format!(" {why}") };
+            Err(ResolveError::BadArguments(format!(
+                "Cannot apply '{name}' to arguments of type '{name}({types})'.{why}"
+            )))
+        }
+    }
 }
