@@ -1,1 +1,47 @@
-//! tidegate-server
+//! What others see over HTTP: Flink's REST paths and JSON, so that its tools and scripts keep working.
+//!
+//! Every path answers with and without the `/v1` prefix. The server reads snapshots
+//! ([`tidegate_runtime::view`]) and never touches the data plane; it runs on a runtime of its own, so
+//! it answers while the data plane is saturated.
+
+mod cluster;
+mod error;
+mod job;
+mod metrics;
+mod routes;
+mod vertex;
+
+use std::sync::Arc;
+
+use tidegate_api::Result;
+use tidegate_api::graph::JobGraph;
+use tidegate_runtime::view::JobView;
+
+pub use routes::router;
+
+/// What the server needs from the job manager.
+pub trait ClusterAccess: Send + Sync {
+    /// All jobs, newest first.
+    fn jobs(&self) -> Vec<JobView>;
+
+    /// One job.
+    fn job(&self, id: &str) -> Option<JobView>;
+
+    /// Starts a job and gives its id.
+    fn submit(&self, graph: JobGraph) -> Result<String>;
+
+    /// Asks a running job to stop; false if there is none of that id.
+    fn cancel(&self, id: &str) -> bool;
+
+    /// Settings the process was started with.
+    fn settings(&self) -> Vec<(String, String)>;
+}
+
+/// Shared by all handlers.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) cluster: Arc<dyn ClusterAccess>,
+    pub(crate) slots: usize,
+    pub(crate) taskmanager_id: Arc<str>,
+    pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+}

@@ -1,0 +1,76 @@
+//! The paths.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::get;
+
+use crate::error::RestError;
+use crate::{App, ClusterAccess, cluster, job, vertex};
+
+/// Job graphs are small; a body beyond this is a mistake.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// The REST API over `cluster`. `slots` is how many subtasks run side by side (cores); `now_ms` is the
+/// wall clock; `taskmanager_id` names this process.
+pub fn router(
+    cluster: Arc<dyn ClusterAccess>,
+    slots: usize,
+    taskmanager_id: &str,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+) -> Router {
+    let app = App { cluster, slots, taskmanager_id: taskmanager_id.into(), now_ms };
+    let api = paths();
+    Router::new()
+        .merge(api.clone())
+        .nest("/v1", api)
+        .fallback(unknown_path)
+        .layer(middleware::from_fn(headers))
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(app)
+}
+
+fn paths() -> Router<App> {
+    let vertices = "/jobs/{job}/vertices/{vertex}";
+    Router::new()
+        .route("/overview", get(cluster::overview))
+        .route("/config", get(cluster::config))
+        .route("/taskmanagers", get(cluster::taskmanagers))
+        .route("/taskmanagers/{id}", get(cluster::taskmanager))
+        .route("/taskmanagers/{id}/metrics", get(cluster::taskmanager_metrics))
+        .route("/jobmanager/config", get(cluster::jobmanager_config))
+        .route("/jobmanager/metrics", get(cluster::jobmanager_metrics))
+        .route("/jobs", get(job::list).post(job::submit))
+        .route("/jobs/overview", get(job::overview))
+        .route("/jobs/{job}", get(job::details).patch(job::cancel))
+        .route("/jobs/{job}/status", get(job::status))
+        .route("/jobs/{job}/config", get(job::config))
+        .route("/jobs/{job}/plan", get(job::plan))
+        .route("/jobs/{job}/exceptions", get(job::exceptions))
+        .route("/jobs/{job}/metrics", get(job::metrics))
+        .route(vertices, get(vertex::details))
+        .route(&format!("{vertices}/watermarks"), get(vertex::watermarks))
+        .route(&format!("{vertices}/metrics"), get(vertex::vertex_metrics))
+        .route(&format!("{vertices}/backpressure"), get(vertex::backpressure))
+        .route(&format!("{vertices}/subtasks/metrics"), get(vertex::subtasks_metrics))
+        .route(&format!("{vertices}/subtasks/{{index}}"), get(vertex::subtask))
+        .route(&format!("{vertices}/subtasks/{{index}}/metrics"), get(vertex::subtask_metrics))
+}
+
+async fn unknown_path(request: Request) -> RestError {
+    RestError::new(StatusCode::NOT_FOUND, format!("Unable to load requested file {}.", request.uri().path()))
+}
+
+async fn headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    if headers.get(header::CONTENT_TYPE).is_some_and(|v| v == "application/json") {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=UTF-8"));
+    }
+    response
+}
