@@ -17,30 +17,24 @@
 //! Extra cuts are harmless: a watermark sent at a cut is one the rows before it imply.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::{Timestamp, Watermark};
 
 /// Stands for "this row's watermark expression is NULL": it keeps the watermark.
 pub const NO_CANDIDATE: Timestamp = Timestamp::MIN;
 
-/// The window ends of one window operator, in epoch milliseconds.
-pub trait FireGrid: Send + Sync {
-    /// The greatest window end at or before `t`.
-    fn end_at_or_before(&self, t: Timestamp) -> Timestamp;
-
-    /// The smallest window end after `t`.
-    fn end_after(&self, t: Timestamp) -> Timestamp;
-
-    /// The end of the last window that holds a row at `timestamp`.
-    fn last_end_of(&self, timestamp: Timestamp) -> Timestamp;
+/// The windows of one operator, as far as cuts go.
+pub trait SliceGrid: Send {
+    /// True if the answer to a row at `timestamp` differs between the watermarks `sent` and
+    /// `watermark` (`sent < watermark`): a window that holds the row fires in between. `watermark`
+    /// never goes back from call to call.
+    fn must_cut(&mut self, timestamp: Timestamp, sent: Timestamp, watermark: Timestamp) -> bool;
 }
 
 /// When an operator's answer to a row depends on the watermark.
-#[derive(Clone)]
 pub enum CutRule {
     /// Windows on a grid: when the watermark has closed a window that holds the row.
-    Slices(Arc<dyn FireGrid>),
+    Slices(Box<dyn SliceGrid>),
     /// Sessions: when the row does not lie ahead of the watermark, so that it could still touch a
     /// session the watermark has closed (sessions that touch are one: `ts <= watermark + 1`).
     BehindWatermark,
@@ -78,47 +72,25 @@ pub struct CutPosition {
     pub ceiling: Watermark,
 }
 
-struct Grid {
-    grid: Arc<dyn FireGrid>,
-    /// The last window end the watermark has passed.
-    passed: Timestamp,
-    /// The window end after it.
-    next: Timestamp,
-}
-
-impl Grid {
-    fn cuts(&mut self, timestamp: Timestamp, combined: Timestamp, sent: Timestamp) -> bool {
-        // A window ending at `e` fires at watermark `e - 1`.
-        let reached = combined.saturating_add(1);
-        if reached >= self.next {
-            self.passed = self.grid.end_at_or_before(reached);
-            self.next = self.grid.end_after(reached);
-        }
-        timestamp < self.passed
-            && self.passed - 1 > sent
-            && self.passed.min(self.grid.last_end_of(timestamp)) - 1 > sent
-    }
-}
-
 /// Plans the cuts of one source subtask.
 pub struct Cutter {
-    grids: Vec<Grid>,
+    grids: Vec<Box<dyn SliceGrid>>,
     behind: bool,
     any: bool,
 }
 
 impl Cutter {
     /// A cutter for the operators below the source.
-    pub fn new(rules: &[CutRule]) -> Self {
-        let grids = rules.iter().filter_map(|rule| match rule {
-            CutRule::Slices(grid) => Some(Grid { grid: grid.clone(), passed: Timestamp::MIN, next: Timestamp::MIN }),
-            _ => None,
-        });
-        Cutter {
-            grids: grids.collect(),
-            behind: rules.iter().any(|rule| matches!(rule, CutRule::BehindWatermark)),
-            any: rules.iter().any(|rule| matches!(rule, CutRule::Any)),
+    pub fn new(rules: Vec<CutRule>) -> Self {
+        let mut cutter = Cutter { grids: Vec::new(), behind: false, any: false };
+        for rule in rules {
+            match rule {
+                CutRule::Slices(grid) => cutter.grids.push(grid),
+                CutRule::BehindWatermark => cutter.behind = true,
+                CutRule::Any => cutter.any = true,
+            }
         }
+        cutter
     }
 
     /// Plans one batch of one split: `timestamps` and `candidates` (the watermark expression, or
@@ -158,7 +130,7 @@ impl Cutter {
     fn is_cut(&mut self, timestamp: Timestamp, combined: Timestamp, sent: Timestamp) -> bool {
         self.any
             || (self.behind && timestamp <= combined.saturating_add(1))
-            || self.grids.iter_mut().any(|grid| grid.cuts(timestamp, combined, sent))
+            || self.grids.iter_mut().any(|grid| grid.must_cut(timestamp, sent, combined))
     }
 }
 

@@ -16,7 +16,7 @@ mod valve;
 mod watermark;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use cut::{Cut, CutPosition, CutRule, Cutter, FireGrid, NO_CANDIDATE};
+pub use cut::{Cut, CutPosition, CutRule, Cutter, NO_CANDIDATE, SliceGrid};
 pub use idleness::IdlenessTimer;
 pub use valve::{ValveChange, ValveEvent, WatermarkValve};
 pub use watermark::{Timestamp, Watermark, WatermarkStatus};

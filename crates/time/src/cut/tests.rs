@@ -23,20 +23,19 @@ impl Shape {
     }
 }
 
-impl FireGrid for Shape {
-    fn end_at_or_before(&self, t: i64) -> i64 {
-        t.div_euclid(self.step()) * self.step()
-    }
-
-    fn end_after(&self, t: i64) -> i64 {
-        self.end_at_or_before(t) + self.step()
-    }
-
-    fn last_end_of(&self, ts: i64) -> i64 {
-        match *self {
+impl Shape {
+    fn last_end_of(self, ts: i64) -> i64 {
+        match self {
             Shape::Hop { slide, size } => ts.div_euclid(slide) * slide + size,
             Shape::Cumulate { size, .. } => ts.div_euclid(size) * size + size,
         }
+    }
+}
+
+impl SliceGrid for Shape {
+    fn must_cut(&mut self, timestamp: i64, sent: i64, watermark: i64) -> bool {
+        let passed = (watermark + 1).div_euclid(self.step()) * self.step();
+        timestamp < passed && passed.min(self.last_end_of(timestamp)) - 1 > sent
     }
 }
 
@@ -58,7 +57,7 @@ fn row_by_row(rows: &[i64], delay: i64) -> Vec<Seen> {
 }
 
 fn in_batches(rows: &[i64], delay: i64, batch_rows: usize, rule: CutRule) -> (Vec<Seen>, usize) {
-    let mut cutter = Cutter::new(&[rule]);
+    let mut cutter = Cutter::new(vec![rule]);
     let mut position = CutPosition { running: Watermark::MIN, sent: Watermark::MIN, ceiling: Watermark::MAX };
     let (mut seen, mut cut_count) = (Vec::new(), 0);
     for batch in rows.chunks(batch_rows) {
@@ -148,7 +147,7 @@ proptest! {
     fn cutting_on_the_grid_changes_no_row(
         rows in jittered_rows(), delay in 0i64..10, batch_rows in 1usize..50, shape in shape(),
     ) {
-        let (cut, _) = in_batches(&rows, delay, batch_rows, CutRule::Slices(Arc::new(shape)));
+        let (cut, _) = in_batches(&rows, delay, batch_rows, CutRule::Slices(Box::new(shape)));
         prop_assert_eq!(
             windows_entered(&cut, shape),
             windows_entered(&row_by_row(&rows, delay), shape)
@@ -185,14 +184,14 @@ proptest! {
 fn one_cut_per_closed_window_however_many_rows_are_late() {
     let rows = [3, 9, 12, 8, 7, 11, 6, 2, 13, 9];
     let tumble = Shape::Hop { slide: 10, size: 10 };
-    let (_, cuts) = in_batches(&rows, 0, 100, CutRule::Slices(Arc::new(tumble)));
+    let (_, cuts) = in_batches(&rows, 0, 100, CutRule::Slices(Box::new(tumble)));
     assert_eq!(cuts, 1);
 }
 
 #[test]
 fn the_other_splits_hold_the_cut_back() {
-    let grid: Arc<dyn FireGrid> = Arc::new(Shape::Hop { slide: 10, size: 10 });
-    let mut cutter = Cutter::new(&[CutRule::Slices(grid)]);
+    let grid = Box::new(Shape::Hop { slide: 10, size: 10 });
+    let mut cutter = Cutter::new(vec![CutRule::Slices(grid)]);
     let mut position = CutPosition { running: Watermark::MIN, sent: Watermark::MIN, ceiling: Watermark(5) };
     let mut cuts = Vec::new();
     cutter.plan(&[12, 3, 4], &[12, 3, NO_CANDIDATE], &mut position, &mut cuts);
