@@ -31,7 +31,9 @@ impl RestError {
     pub(crate) fn bad_parameter(name: &str, value: &str) -> Self {
         RestError::new(
             StatusCode::BAD_REQUEST,
-            format!("Bad request, could not parse parameters: Cannot resolve path parameter ({name}) from value \"{value}\"."),
+            format!(
+                "Bad request, could not parse parameters: Cannot resolve path parameter ({name}) from value \"{value}\"."
+            ),
         )
     }
 }

@@ -17,11 +17,28 @@ use crate::vertex;
 
 /// Every state REST lists; the ones Tidegate never enters stay at 0.
 const JOB_STATES: [&str; 11] = [
-    "INITIALIZING", "CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "RESTARTING",
-    "SUSPENDED", "RECONCILING",
+    "INITIALIZING",
+    "CREATED",
+    "RUNNING",
+    "FAILING",
+    "FAILED",
+    "CANCELLING",
+    "CANCELED",
+    "FINISHED",
+    "RESTARTING",
+    "SUSPENDED",
+    "RECONCILING",
 ];
 pub(crate) const TASK_STATES: [&str; 10] = [
-    "CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "CANCELING", "CANCELED", "FAILED",
+    "CREATED",
+    "SCHEDULED",
+    "DEPLOYING",
+    "INITIALIZING",
+    "RUNNING",
+    "FINISHED",
+    "CANCELING",
+    "CANCELED",
+    "FAILED",
     "RECONCILING",
 ];
 
@@ -218,7 +235,8 @@ pub(crate) async fn metrics(
     let until = if job.status.is_terminal() { job.timestamps.get(&job.status).copied().unwrap_or(now) } else { now };
     let uptime = running_since.map_or(0, |since| until - since);
     let all = ["uptime", "runningTime", "downtime", "numRestarts", "restartingTime"];
-    let values = all.map(|name| (name.to_owned(), if name.ends_with("ptime") || name == "runningTime" { uptime } else { 0 }));
+    let values =
+        all.map(|name| (name.to_owned(), if name.ends_with("ptime") || name == "runningTime" { uptime } else { 0 }));
     Ok(listed(values.to_vec(), &selection))
 }
 
@@ -262,7 +280,10 @@ pub(crate) async fn cancel(
 /// Takes a job graph as JSON. Flink's own body is Java-serialized, which only a JVM can read.
 pub(crate) async fn submit(State(app): State<App>, body: axum::body::Bytes) -> RestResult {
     let graph: JobGraph = serde_json::from_slice(&body).map_err(|e| {
-        RestError::new(StatusCode::BAD_REQUEST, format!("The body is no Tidegate job graph: {e}. Submit with `tidegate run --endpoint`."))
+        RestError::new(
+            StatusCode::BAD_REQUEST,
+            format!("The body is no Tidegate job graph: {e}. Submit with `tidegate run --endpoint`."),
+        )
     })?;
     let id = app.cluster.submit(graph).map_err(|e| RestError::new(StatusCode::BAD_REQUEST, e.to_string()))?;
     Ok(Json(json!({ "jobid": id })))

@@ -17,7 +17,7 @@ use tidegate_api::Result;
 use tidegate_api::graph::JobGraph;
 use tidegate_runtime::view::JobView;
 
-pub use routes::router;
+pub use routes::{router, serve};
 
 /// What the server needs from the job manager.
 pub trait ClusterAccess: Send + Sync {

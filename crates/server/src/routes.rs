@@ -74,3 +74,8 @@ async fn headers(request: Request, next: Next) -> Response {
     }
     response
 }
+
+/// Serves the router until the process ends.
+pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
+    axum::serve(listener, router).await
+}

@@ -76,8 +76,7 @@ pub(crate) fn summary(vertex: &VertexView, now: i64) -> Value {
 pub(crate) async fn details(State(app): State<App>, Path((job, id)): Path<(String, String)>) -> RestResult {
     let vertex = find_vertex(&app, &job, &id)?;
     let now = (app.now_ms)();
-    let subtasks: Vec<Value> =
-        vertex.subtasks.iter().enumerate().map(|(i, s)| subtask_json(&app, i, s, now)).collect();
+    let subtasks: Vec<Value> = vertex.subtasks.iter().enumerate().map(|(i, s)| subtask_json(&app, i, s, now)).collect();
     Ok(Json(json!({
         "id": vertex.id,
         "name": vertex.name,
@@ -114,12 +113,16 @@ fn durations(subtask: &SubtaskView, now: i64) -> Value {
     json!(spans)
 }
 
-pub(crate) async fn subtask(State(app): State<App>, Path((job, id, index)): Path<(String, String, String)>) -> RestResult {
+pub(crate) async fn subtask(
+    State(app): State<App>,
+    Path((job, id, index)): Path<(String, String, String)>,
+) -> RestResult {
     let vertex = find_vertex(&app, &job, &id)?;
     let number: usize = index.parse().map_err(|_| RestError::bad_parameter("subtaskindex", &index))?;
-    let found = vertex.subtasks.get(number).ok_or_else(|| {
-        RestError::not_found(format!("Invalid subtask index for vertex {id}: {number}"))
-    })?;
+    let found = vertex
+        .subtasks
+        .get(number)
+        .ok_or_else(|| RestError::not_found(format!("Invalid subtask index for vertex {id}: {number}")))?;
     Ok(Json(subtask_json(&app, number, found, (app.now_ms)())))
 }
 
@@ -165,7 +168,15 @@ pub(crate) async fn backpressure(State(app): State<App>, Path((job, id)): Path<(
     let of = |subtask: &SubtaskView, name: &str| -> f64 {
         subtask.task_metrics.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v as f64 / 1000.0)
     };
-    let level = |ratio: f64| if ratio <= 0.10 { "ok" } else if ratio <= 0.5 { "low" } else { "high" };
+    let level = |ratio: f64| {
+        if ratio <= 0.10 {
+            "ok"
+        } else if ratio <= 0.5 {
+            "low"
+        } else {
+            "high"
+        }
+    };
     let subtasks: Vec<Value> = vertex
         .subtasks
         .iter()
