@@ -1,4 +1,8 @@
 //! Flink SQL: parse, bind, plan into a job graph; and the functions it may call.
 
+pub mod aggregates;
 pub mod ast;
 pub mod functions;
+pub mod lexer;
+pub mod parser;
+pub mod script;
