@@ -5,6 +5,10 @@
 
 pub mod format;
 pub mod option;
+pub mod row_text;
+
+mod column;
+mod view;
 
 use tidegate_api::connector::ConnectorRegistry;
 

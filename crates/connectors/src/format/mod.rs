@@ -4,6 +4,9 @@
 //! columns it fills. A row is atomic: a message that fails leaves nothing behind, so the caller may go on with
 //! the next one. The caller knows the place (topic and offset, file and line) and adds it with [`decode_failure`].
 
+pub(crate) mod json;
+pub(crate) mod text;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -111,6 +114,20 @@ pub struct Chunk<'a> {
     pub positions: &'a mut Vec<i64>,
 }
 
+impl Chunk<'_> {
+    /// The same place in the same bytes, for at most `max_rows` more rows.
+    pub(crate) fn reborrow(&mut self, max_rows: usize) -> Chunk<'_> {
+        Chunk {
+            bytes: self.bytes,
+            at_end: self.at_end,
+            max_rows,
+            line: self.line,
+            consumed: self.consumed,
+            positions: self.positions,
+        }
+    }
+}
+
 /// A record of a file that is no row.
 #[derive(Debug)]
 pub struct ChunkError {
@@ -176,13 +193,26 @@ pub trait Encoder: Send {
 /// read from `json.*`, `value.json.*`, `key.json.*`.
 pub fn decoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<dyn DecodingFormat>> {
     let name = options.required(key)?;
-    Err(unknown_format(name))
+    let prefix = option_prefix(key, name);
+    match name {
+        "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
+        _ => Err(unknown_format(name)),
+    }
 }
 
 /// The encoding format that option `key` names; see [`decoding_format`].
 pub fn encoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<dyn EncodingFormat>> {
     let name = options.required(key)?;
-    Err(unknown_format(name))
+    let prefix = option_prefix(key, name);
+    match name {
+        "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
+        _ => Err(unknown_format(name)),
+    }
+}
+
+/// `format` = json: `json.`; `value.format` = json: `value.json.`.
+fn option_prefix(key: &str, name: &str) -> String {
+    format!("{}{name}.", key.strip_suffix("format").unwrap_or_default())
 }
 
 fn unknown_format(name: &str) -> Error {
