@@ -4,15 +4,19 @@
 //! message into columns and back. They meet in [`format`]: any connector works with any format.
 
 pub mod format;
+pub mod kafka;
 pub mod option;
 pub mod row_text;
 
 mod column;
 mod view;
 
+use std::sync::Arc;
+
 use tidegate_api::connector::ConnectorRegistry;
 
 /// Adds every connector of this crate.
 pub fn register_all(registry: &mut ConnectorRegistry) {
-    let _ = registry;
+    registry.register(Arc::new(kafka::KafkaFactory));
+    registry.register(Arc::new(kafka::UpsertKafkaFactory));
 }

@@ -1,0 +1,137 @@
+//! Finds partitions and fixes where each is read from and to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tidegate_api::connector::{Split, SplitAssignment, SplitEnumerator};
+use tidegate_api::{Error, Result};
+
+use super::client::Consumer;
+use super::offsets::{Broker, Partition};
+use super::options::{OffsetReset, Place};
+use super::source::SourceTable;
+
+/// What a reader must know of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PartitionState {
+    pub topic: String,
+    pub partition: i32,
+    /// Offset of the first record to read.
+    pub start: i64,
+    /// Offset of the first record not to read any more.
+    pub stop: Option<i64>,
+}
+
+/// Asks the brokers for partitions, once or from time to time.
+pub(super) struct KafkaEnumerator {
+    table: Arc<SourceTable>,
+    consumer: Option<Arc<Consumer>>,
+    /// Everything ever returned. A partition that one answer misses keeps its place.
+    known: BTreeSet<Partition>,
+    started: bool,
+}
+
+impl KafkaEnumerator {
+    pub fn new(table: Arc<SourceTable>) -> Self {
+        KafkaEnumerator { table, consumer: None, known: BTreeSet::new(), started: false }
+    }
+
+    fn broker(&mut self) -> Result<Broker> {
+        let consumer = match &self.consumer {
+            Some(consumer) => Arc::clone(consumer),
+            None => Arc::clone(self.consumer.insert(Arc::new(self.table.consumer()?))),
+        };
+        Ok(Broker {
+            consumer,
+            bootstrap: self.table.options.properties.bootstrap.clone(),
+            group: self.table.group.clone(),
+            timeout: Duration::from_millis(self.table.options.properties.api_timeout_ms),
+        })
+    }
+}
+
+/// The partitions not in `known`, with their offsets.
+fn find(broker: &Broker, table: &SourceTable, known: &BTreeSet<Partition>, first: bool) -> Result<Vec<PartitionState>> {
+    let mut partitions = broker.partitions(&table.topics)?;
+    partitions.retain(|p| !known.contains(p));
+    partitions.sort();
+    // What appears later did not exist when the job started: all of it is new.
+    let (place, reset) = match first {
+        true => (&table.options.startup, table.options.reset),
+        false => (&Place::Earliest, OffsetReset::Earliest),
+    };
+    let starts = broker.resolve(place, reset, &partitions, "start")?;
+    let stops = match &table.options.end {
+        Some(place) => Some(broker.resolve(place, OffsetReset::None, &partitions, "end")?),
+        None => None,
+    };
+    let state = |p: &Partition| {
+        let start = starts.get(p).copied().filter(|o| *o >= 0);
+        let start =
+            start.ok_or_else(|| Error::job(format!("Kafka gave no offset for topic '{}', partition {}.", p.0, p.1)))?;
+        let stop = stops.as_ref().and_then(|stops| stops.get(p).copied());
+        Ok(PartitionState { topic: p.0.clone(), partition: p.1, start, stop })
+    };
+    partitions.iter().map(state).collect()
+}
+
+/// Flink's rule of which subtask reads a partition: partitions of a topic go around, from a subtask
+/// that the topic's name gives.
+fn owner(topic: &str, partition: i32) -> u64 {
+    let hash = topic.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    let start = u64::from(hash.wrapping_mul(31) as u32 & 0x7FFF_FFFF);
+    start + u64::try_from(partition).unwrap_or(0)
+}
+
+#[async_trait]
+impl SplitEnumerator for KafkaEnumerator {
+    async fn discover(&mut self) -> Result<Vec<Split>> {
+        let broker = self.broker()?;
+        let (table, known, first) = (Arc::clone(&self.table), self.known.clone(), !self.started);
+        let task = tokio::task::spawn_blocking(move || find(&broker, &table, &known, first));
+        let found = task.await.map_err(|e| Error::internal(format!("the partition discovery broke: {e}")))?;
+        let found = match found {
+            Ok(found) => found,
+            // The readers' clients go on by themselves; the next discovery sees what this one missed.
+            Err(_) if self.started => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        self.started = true;
+        let mut splits = Vec::with_capacity(found.len());
+        for state in found {
+            self.known.insert((state.topic.clone(), state.partition));
+            splits.push(Split {
+                id: format!("{}-{}", state.topic, state.partition),
+                owner: owner(&state.topic, state.partition),
+                state: serde_json::to_value(&state).map_err(|e| Error::internal(e.to_string()))?,
+            });
+        }
+        Ok(splits)
+    }
+
+    fn discovery_interval(&self) -> Option<Duration> {
+        self.table.options.discovery
+    }
+
+    fn assignment(&self) -> SplitAssignment {
+        SplitAssignment::Eager
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of Java's `(topic.hashCode() * 31) & 0x7FFFFFFF`.
+    #[test]
+    fn owners_are_flinks() {
+        // "a".hashCode() = 97; "clicks1".hashCode() = 860524545 (wraps when multiplied by 31).
+        assert_eq!(owner("a", 0), 97 * 31);
+        assert_eq!(owner("a", 3), 97 * 31 + 3);
+        let clicks = "clicks1".bytes().fold(0_i64, |h, b| (h * 31 + i64::from(b)) & 0xFFFF_FFFF);
+        assert_eq!(owner("clicks1", 1), ((clicks * 31) & 0x7FFF_FFFF) as u64 + 1);
+    }
+}
