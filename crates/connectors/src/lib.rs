@@ -3,9 +3,12 @@
 //! A *connector* finds splits, reads bytes and knows positions (an offset, a line); a *format* turns one
 //! message into columns and back. They meet in [`format`]: any connector works with any format.
 
+pub mod blackhole;
+pub mod filesystem;
 pub mod format;
 pub mod kafka;
 pub mod option;
+pub mod print;
 pub mod row_text;
 
 mod column;
@@ -17,6 +20,9 @@ use tidegate_api::connector::ConnectorRegistry;
 
 /// Adds every connector of this crate.
 pub fn register_all(registry: &mut ConnectorRegistry) {
+    registry.register(Arc::new(blackhole::BlackholeFactory));
+    registry.register(Arc::new(filesystem::FilesystemFactory));
+    registry.register(Arc::new(print::PrintFactory));
     registry.register(Arc::new(kafka::KafkaFactory));
     registry.register(Arc::new(kafka::UpsertKafkaFactory));
 }

@@ -3,14 +3,12 @@
 //! `+I[a, 1, 2026-10-01T10:00, [1, 2], {k=1}, null]`: strings raw, bytes as signed numbers, timestamps in ISO
 //! form with zero parts dropped, `TIMESTAMP_LTZ` always in UTC, nested rows with their own `+I`.
 
-use std::fmt::Write;
-
 use tidegate_api::text::{
     decimal_to_java, format_date, format_time_iso, format_timestamp_iso, java_double, java_float,
 };
 use tidegate_api::{Batch, Result, RowKind, Schema};
 
-use crate::view::{Cell, View};
+use crate::view::{Cell, View, append};
 
 /// The text of row `row` of a batch, with its row kind: `+I[a, 1]`.
 pub fn format_row(batch: &Batch, schema: &Schema, row: usize) -> Result<String> {
@@ -50,22 +48,21 @@ fn write_row(out: &mut String, kind: RowKind, columns: &[View<'_>], row: usize) 
 }
 
 fn write_cell(out: &mut String, cell: Cell<'_>) {
-    // Writing to a String cannot fail.
     match cell {
         Cell::Null => out.push_str("null"),
         Cell::Bool(v) => out.push_str(if v { "true" } else { "false" }),
-        Cell::Int(v) => drop(write!(out, "{v}")),
+        Cell::Int(v) => append(out, format_args!("{v}")),
         Cell::Float(v) => out.push_str(&java_float(v)),
         Cell::Double(v) => out.push_str(&java_double(v)),
         Cell::Decimal(v, scale) => out.push_str(&decimal_to_java(v, scale)),
         Cell::Text(v) => out.push_str(v),
-        Cell::Bytes(v) => write_items(out, v.iter(), |out, byte| drop(write!(out, "{}", *byte as i8))),
+        Cell::Bytes(v) => write_items(out, v.iter(), |out, byte| append(out, format_args!("{}", *byte as i8))),
         Cell::Date(v) => out.push_str(&format_date(v)),
         Cell::Time(v) => out.push_str(&format_time_iso(v)),
         Cell::Timestamp(v) => out.push_str(&format_timestamp_iso(v)),
         Cell::TimestampLtz(v) => write_instant(out, v),
-        Cell::Months(v) => drop(write!(out, "{v}")),
-        Cell::Millis(v) => drop(write!(out, "{v}")),
+        Cell::Months(v) => append(out, format_args!("{v}")),
+        Cell::Millis(v) => append(out, format_args!("{v}")),
         Cell::List(items, start, end) => write_items(out, start..end, |out, i| write_cell(out, items.get(i))),
         Cell::Map(keys, values, start, end) => {
             out.push('{');

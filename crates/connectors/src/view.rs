@@ -165,6 +165,11 @@ impl<'a> View<'a> {
     }
 }
 
+/// Appends formatted text, which cannot fail for a `String`.
+pub(crate) fn append(out: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = std::fmt::Write::write_fmt(out, text);
+}
+
 fn primitive<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
     let array: &PrimitiveArray<T> = array.as_primitive();
     array.values()

@@ -3,7 +3,6 @@
 //! Fields stand in the schema's order; decimals lose trailing zeros and may take an exponent (`1E+2`) unless
 //! `encode.decimal-as-plain-number`; timestamps drop trailing zeros of the fraction; instants end in `Z`.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -14,7 +13,7 @@ use tidegate_api::{Batch, Error, Field, Result, Schema};
 use super::{JsonFormat, NullKey, TimestampStandard};
 use crate::format::Encoder;
 use crate::format::text::{NumberText, java_decimal};
-use crate::view::{Cell, View};
+use crate::view::{Cell, View, append};
 
 /// Writes rows as JSON objects.
 pub(super) struct JsonEncoder {
@@ -77,12 +76,11 @@ impl Writer<'_> {
     }
 
     fn value(&mut self, cell: Cell<'_>) -> Result<()> {
-        // Writing to a String cannot fail.
         match cell {
             Cell::Null => self.out.push_str("null"),
             Cell::Bool(v) => self.out.push_str(if v { "true" } else { "false" }),
-            Cell::Int(v) | Cell::Millis(v) => drop(write!(self.out, "{v}")),
-            Cell::Months(v) => drop(write!(self.out, "{v}")),
+            Cell::Int(v) | Cell::Millis(v) => append(self.out, format_args!("{v}")),
+            Cell::Months(v) => append(self.out, format_args!("{v}")),
             Cell::Float(v) => write_float(self.out, &java_float(v), v.is_finite()),
             Cell::Double(v) => write_float(self.out, &java_double(v), v.is_finite()),
             Cell::Decimal(v, scale) => self.decimal(v, scale),
@@ -92,11 +90,11 @@ impl Writer<'_> {
                 STANDARD.encode_string(v, self.out);
                 self.out.push('"');
             }
-            Cell::Date(v) => drop(write!(self.out, "\"{}\"", format_date(v))),
+            Cell::Date(v) => append(self.out, format_args!("\"{}\"", format_date(v))),
             // Flink writes whole seconds only.
             Cell::Time(v) => {
                 let s = v / 1000;
-                drop(write!(self.out, "\"{:02}:{:02}:{:02}\"", s / 3600, s / 60 % 60, s % 60));
+                append(self.out, format_args!("\"{:02}:{:02}:{:02}\"", s / 3600, s / 60 % 60, s % 60));
             }
             Cell::Timestamp(v) => self.timestamp(v, ""),
             Cell::TimestampLtz(v) => self.timestamp(v, "Z"),
@@ -132,7 +130,7 @@ impl Writer<'_> {
             TimestampStandard::Sql => text.to_owned(),
             TimestampStandard::Iso8601 => text.replacen(' ', "T", 1),
         };
-        drop(write!(self.out, "\"{text}{zone}\""));
+        append(self.out, format_args!("\"{text}{zone}\""));
     }
 
     fn map(&mut self, keys: &View<'_>, values: &View<'_>, entries: Range<usize>) -> Result<()> {
@@ -164,7 +162,7 @@ fn write_float(out: &mut String, text: &str, finite: bool) {
     if finite {
         out.push_str(text);
     } else {
-        drop(write!(out, "\"{text}\""));
+        append(out, format_args!("\"{text}\""));
     }
 }
 
@@ -182,7 +180,7 @@ pub(super) fn write_string(out: &mut String, text: &str) {
             b'\t' => out.push_str("\\t"),
             0x08 => out.push_str("\\b"),
             0x0c => out.push_str("\\f"),
-            other => drop(write!(out, "\\u{other:04X}")),
+            other => append(out, format_args!("\\u{other:04X}")),
         }
         rest = &rest[at + 1..];
     }
