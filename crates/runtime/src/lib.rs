@@ -1,6 +1,31 @@
 //! Runs a job graph: sources, operators, tasks, exchange, metrics, the local job manager.
 //!
 //! This crate knows neither Kafka nor SQL nor HTTP: connectors and functions are injected.
+//!
+//! ```text
+//!   JobGraph --plan--> vertices (chained operators) --deploy--> tasks, one per subtask
+//!
+//!   source task:  reader -> computed columns -> event time (watermarks, cuts) -> chain
+//!   other task:   queue  -> watermark valve  -> chain
+//!                                               chain -> result partitions, sinks
+//! ```
+//!
+//! [`LocalCluster`] is the way in: it owns the data runtime, takes job graphs and gives
+//! [`JobHandle`]s. [`view`] is what others may see.
 
+mod builtin;
+mod cut_rules;
+mod exchange;
+mod job;
+mod late;
+mod notices;
 pub mod operator;
+#[path = "operators_stub.rs"]
+mod operators;
+mod plan;
+mod source;
+mod task;
 pub mod view;
+
+pub use job::{ClusterOptions, JobHandle, JobId, JobSummary, LocalCluster, OperatorRows};
+pub use notices::{Notice, Notices, Severity};

@@ -1,0 +1,97 @@
+//! Everything in one process: jobs share one data runtime with a thread per core.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_api::connector::ConnectorRegistry;
+use tidegate_api::function::FunctionLibrary;
+use tidegate_api::graph::JobGraph;
+use tidegate_api::{Error, Result};
+use tidegate_time::{Clock, SystemClock};
+use tokio::runtime::Runtime;
+
+use super::deploy::Deployment;
+use super::execution::execute;
+use super::handle::{JobHandle, JobId};
+use crate::notices::{Notice, Notices};
+
+/// What a cluster is made from.
+pub struct ClusterOptions {
+    /// Threads of the data runtime; 0 is one per core.
+    pub worker_threads: usize,
+    /// Where tables are read and written.
+    pub connectors: ConnectorRegistry,
+    /// Expressions and aggregates.
+    pub functions: Arc<dyn FunctionLibrary>,
+    /// Wall clock and idleness.
+    pub clock: Arc<dyn Clock>,
+    /// Who is told about late rows and odd event times.
+    pub notices: Arc<dyn Notices>,
+}
+
+impl ClusterOptions {
+    /// A cluster with a thread per core, the machine's clock, and nobody who listens to notices.
+    pub fn new(connectors: ConnectorRegistry, functions: Arc<dyn FunctionLibrary>) -> Self {
+        ClusterOptions {
+            worker_threads: 0,
+            connectors,
+            functions,
+            clock: Arc::new(SystemClock::new()),
+            notices: Arc::new(|_: Notice| {}),
+        }
+    }
+}
+
+/// Runs jobs in this process. Dropping it stops all of them.
+pub struct LocalCluster {
+    options: ClusterOptions,
+    jobs: Mutex<Vec<JobHandle>>,
+    /// Taken when the cluster is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl LocalCluster {
+    /// Starts the data runtime.
+    pub fn new(options: ClusterOptions) -> Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.thread_name("tidegate-task").enable_all();
+        if options.worker_threads > 0 {
+            builder.worker_threads(options.worker_threads);
+        }
+        let runtime =
+            builder.build().map_err(|e| Error::job(format!("cannot start the threads that run tasks: {e}")))?;
+        Ok(LocalCluster { options, jobs: Mutex::default(), runtime: Some(runtime) })
+    }
+
+    /// Checks a job, makes its operators, and starts it. What is wrong with the job itself (an unknown
+    /// connector option, a construct that does not run) is an error here; what goes wrong later is the
+    /// error of [`JobHandle::wait`].
+    pub fn submit(&self, graph: JobGraph) -> Result<JobHandle> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Error::internal("the cluster is shut down"));
+        };
+        let deployment = Deployment::new(&graph, JobId::random(), &self.options)?;
+        let handle = JobHandle { job: deployment.job.clone() };
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(handle.clone());
+        runtime.spawn(execute(deployment));
+        Ok(handle)
+    }
+
+    /// All jobs ever submitted, oldest first.
+    pub fn jobs(&self) -> Vec<JobHandle> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The job with this id.
+    pub fn job(&self, id: &str) -> Option<JobHandle> {
+        self.jobs().into_iter().find(|job| job.id().as_str() == id)
+    }
+}
+
+impl Drop for LocalCluster {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Not waiting: this may run inside another runtime, where waiting is forbidden.
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! From a job graph to tasks that can be started: operators made, channels wired, nothing running.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_api::connector::{ReaderContext, Source, WriterContext};
+use tidegate_api::function::EvalContext;
+use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
+use tidegate_api::{Error, Result, Schema, StreamElement, Watermark};
+use tidegate_time::Cutter;
+use tokio::sync::mpsc;
+
+use super::cluster::ClusterOptions;
+use super::execution::Runnable;
+use super::handle::{Job, JobId, Role, Vertex};
+use crate::builtin::{self, Projection, SinkOperator, value_batches};
+use crate::cut_rules::cut_rules;
+use crate::exchange::{ChannelSender, Envelope, QUEUE_ELEMENTS, ResultPartition};
+use crate::late::LateReporter;
+use crate::notices::JobNotices;
+use crate::operator::OperatorContext;
+use crate::plan::{ExecutionPlan, PlannedVertex, plan};
+use crate::source::{EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
+use crate::task::{self, InputGate, Link, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task};
+use crate::view::{ExecutionState, VertexInput};
+
+/// Rows of a source batch.
+const BATCH_ROWS: usize = 8_192;
+
+/// A job ready to run.
+pub(crate) struct Deployment {
+    pub job: Arc<Job>,
+    pub runnables: Vec<Runnable>,
+}
+
+impl Deployment {
+    /// Checks the job and makes all its operators.
+    pub(crate) fn new(graph: &JobGraph, id: JobId, options: &ClusterOptions) -> Result<Self> {
+        if let Some(lateness) = graph.config.get("tidegate.lateness").filter(|l| *l != "operator") {
+            return Err(Error::unsupported(format!(
+                "'tidegate.lateness' = '{lateness}' is not supported; only 'operator' is."
+            )));
+        }
+        let plan = plan(graph)?;
+        let builder = Builder::new(graph, &plan, id, options);
+        let mut runnables = Vec::new();
+        let mut wiring = Wiring::new(&plan);
+        for vertex in 0..plan.vertices.len() {
+            builder.vertex(vertex, &mut wiring, &mut runnables)?;
+        }
+        Ok(Deployment { job: builder.job, runnables })
+    }
+}
+
+/// Queues and channel numbers of all tasks.
+struct Wiring {
+    /// Per vertex and subtask: sender, receiver (taken when its task is made), inputs of its channels.
+    queues: Vec<Vec<TaskQueue>>,
+    /// Per edge, the channels of each sending subtask.
+    channels: Vec<Vec<Vec<ChannelSender>>>,
+}
+
+struct TaskQueue {
+    sender: mpsc::Sender<Envelope>,
+    receiver: Option<mpsc::Receiver<Envelope>>,
+    channels: Vec<usize>,
+}
+
+impl Wiring {
+    fn new(plan: &ExecutionPlan) -> Self {
+        let queue = |_| {
+            let (sender, receiver) = mpsc::channel(QUEUE_ELEMENTS);
+            TaskQueue { sender, receiver: Some(receiver), channels: Vec::new() }
+        };
+        let mut queues: Vec<Vec<TaskQueue>> =
+            plan.vertices.iter().map(|vertex| (0..vertex.parallelism).map(queue).collect()).collect();
+        let mut channels = Vec::new();
+        for edge in &plan.edges {
+            let senders = plan.vertices[edge.from.0].parallelism;
+            let mut of_edge = vec![Vec::new(); senders];
+            for (sender, targets) in of_edge.iter_mut().enumerate() {
+                for (receiver, queue) in queues[edge.to].iter_mut().enumerate() {
+                    if edge.partitioner == Partitioner::Forward && sender != receiver {
+                        continue;
+                    }
+                    let channel = queue.channels.len() as u32;
+                    queue.channels.push(edge.input);
+                    targets.push(ChannelSender { channel, queue: queue.sender.clone() });
+                }
+            }
+            channels.push(of_edge);
+        }
+        Wiring { queues, channels }
+    }
+
+    fn gate(&mut self, vertex: usize, subtask: usize) -> Result<InputGate> {
+        let queue = &mut self.queues[vertex][subtask];
+        let receiver = queue.receiver.take();
+        Ok(InputGate {
+            queue: receiver.ok_or_else(|| Error::internal("a task was made twice"))?,
+            channels: std::mem::take(&mut queue.channels),
+        })
+    }
+}
+
+struct Builder<'a> {
+    graph: &'a JobGraph,
+    plan: &'a ExecutionPlan,
+    options: &'a ClusterOptions,
+    job: Arc<Job>,
+    notices: JobNotices,
+    late: HashMap<usize, Arc<LateReporter>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(graph: &'a JobGraph, plan: &'a ExecutionPlan, id: JobId, options: &'a ClusterOptions) -> Self {
+        let notices = JobNotices::new(id.to_string(), options.notices.clone());
+        let mut late = HashMap::new();
+        for (node, operator) in graph.nodes.iter().enumerate() {
+            if Role::of(&operator.spec) == Role::Other {
+                let zone = window_zone(&operator.spec);
+                let reporter = LateReporter::new(operator.name.clone(), zone, options.clock.clone(), notices.clone());
+                late.insert(node, Arc::new(reporter));
+            }
+        }
+        let mut reporters: Vec<(usize, Arc<LateReporter>)> =
+            late.iter().map(|(node, reporter)| (*node, reporter.clone())).collect();
+        reporters.sort_by_key(|(node, _)| *node);
+        let vertices = (0..plan.vertices.len()).map(|vertex| visible(graph, plan, vertex, options));
+        let job = Job::new(
+            id,
+            graph.name.clone(),
+            vertices.collect(),
+            reporters.into_iter().map(|(_, reporter)| reporter).collect(),
+            options.clock.clone(),
+        );
+        Builder { graph, plan, options, job: Arc::new(job), notices, late }
+    }
+
+    /// Makes the tasks of a vertex and, for a source, its enumerator.
+    fn vertex(&self, vertex: usize, wiring: &mut Wiring, runnables: &mut Vec<Runnable>) -> Result<()> {
+        let planned = &self.plan.vertices[vertex];
+        let head = planned.links[0].node;
+        let mut source = match &self.graph.nodes[head].spec {
+            OperatorSpec::Source(spec) => Some(self.source(head, spec, planned, runnables)?),
+            _ => None,
+        };
+        for index in 0..planned.parallelism {
+            let subtask = self.job.vertices[vertex].subtasks[index].clone();
+            let task = self.task(vertex, index, &subtask, wiring)?;
+            let place = format!("{} ({}/{})", planned.name, index + 1, planned.parallelism);
+            let future: std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>> =
+                match (&self.graph.nodes[head].spec, &mut source) {
+                    (OperatorSpec::Source(spec), Some(shared)) => {
+                        let source = self.source_task(head, spec, shared, &subtask)?;
+                        Box::pin(run_source(source, task, self.reader_context(spec, planned, &subtask)?, spec.clone()))
+                    }
+                    (OperatorSpec::Values { rows }, _) => {
+                        let batches = if index == 0 { self.values(head, rows)? } else { Vec::new() };
+                        Box::pin(run_values(batches, task))
+                    }
+                    _ => Box::pin(run_task(task, wiring.gate(vertex, index)?)),
+                };
+            runnables.push(Runnable { place, subtask: Some(subtask), future });
+        }
+        Ok(())
+    }
+
+    fn task(&self, vertex: usize, index: usize, subtask: &Arc<Subtask>, wiring: &mut Wiring) -> Result<Task> {
+        let planned = &self.plan.vertices[vertex];
+        let mut links: Vec<Link> = Vec::with_capacity(planned.links.len());
+        for (position, link) in planned.links.iter().enumerate() {
+            let operator = self.link_operator(vertex, position, index, subtask)?;
+            let group = &subtask.operators[position].1;
+            let metrics = LinkMetrics::new(group, matches!(operator, LinkOperator::Head));
+            if let Some(parent) = link.parent {
+                links[parent].children.push(position);
+            }
+            links.push(Link { operator, children: Vec::new(), partitions: Vec::new(), metrics });
+        }
+        let mut partitions = Vec::new();
+        for (edge, planned_edge) in self.plan.edges.iter().enumerate() {
+            let (from, position) = planned_edge.from;
+            if from != vertex {
+                continue;
+            }
+            let schema = &self.graph.nodes[planned.links[position].node].output;
+            let targets = std::mem::take(&mut wiring.channels[edge][index]);
+            links[position].partitions.push(partitions.len());
+            partitions.push(ResultPartition::new(&planned_edge.partitioner, schema, targets, index)?);
+        }
+        let chain = OperatorChain::new(links, subtask.records_out.clone());
+        Ok(Task::new(chain, partitions, subtask.clone()))
+    }
+
+    fn link_operator(
+        &self,
+        vertex: usize,
+        position: usize,
+        index: usize,
+        subtask: &Arc<Subtask>,
+    ) -> Result<LinkOperator> {
+        let planned = &self.plan.vertices[vertex];
+        let node = planned.links[position].node;
+        let operator = &self.graph.nodes[node];
+        let metrics = subtask.operators[position].1.clone();
+        let made = match &operator.spec {
+            OperatorSpec::Source(_) | OperatorSpec::Values { .. } => LinkOperator::Head,
+            OperatorSpec::Sink(spec) => {
+                let factory = self.options.connectors.factory(&spec.table)?;
+                let context =
+                    WriterContext { subtask: index, parallelism: planned.parallelism, rowtime: spec.rowtime, metrics };
+                let sink = factory.sink(&spec.table, &self.graph.config)?;
+                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink, context)))
+            }
+            spec => {
+                let late = self.late.get(&node).ok_or_else(|| Error::internal("an operator without a reporter"))?;
+                let clock = self.options.clock.clone();
+                let ctx = OperatorContext {
+                    functions: self.options.functions.clone(),
+                    zone: self.zone(),
+                    metrics,
+                    now_ms: Arc::new(move || clock.now_ms()),
+                    late: late.clone(),
+                };
+                let input = self.input_schemas(vertex, position);
+                let made = builtin::operator(spec, &input, &operator.output, ctx);
+                LinkOperator::Operator(made.map_err(|e| e.context(operator.name.clone()))?)
+            }
+        };
+        Ok(made)
+    }
+
+    fn zone(&self) -> String {
+        self.graph.config.time_zone().to_owned()
+    }
+
+    /// One schema per input of the operator at this link.
+    fn input_schemas(&self, vertex: usize, position: usize) -> Vec<Schema> {
+        let planned = &self.plan.vertices[vertex];
+        if let Some(parent) = planned.links[position].parent {
+            return vec![self.graph.nodes[planned.links[parent].node].output.clone()];
+        }
+        let mut schemas = Vec::new();
+        for input in 0..2 {
+            let edge = self.plan.edges.iter().find(|edge| edge.to == vertex && edge.input == input);
+            if let Some(edge) = edge {
+                let (from, link) = edge.from;
+                let sender = self.plan.vertices[from].links[link].node;
+                schemas.push(self.graph.nodes[sender].output.clone());
+            }
+        }
+        schemas
+    }
+
+    fn values(&self, node: usize, rows: &[Vec<tidegate_api::Value>]) -> Result<Vec<tidegate_api::Batch>> {
+        let eval = EvalContext { watermark: None, now_ms: self.options.clock.now_ms() };
+        let schema = &self.graph.nodes[node].output;
+        value_batches(rows, schema, self.options.functions.as_ref(), &self.zone(), BATCH_ROWS, &eval)
+    }
+
+    /// What the subtasks of a source share; adds its enumerator to what runs.
+    fn source(
+        &self,
+        node: usize,
+        spec: &SourceSpec,
+        planned: &PlannedVertex,
+        runnables: &mut Vec<Runnable>,
+    ) -> Result<SharedSource> {
+        let factory = self.options.connectors.factory(&spec.table)?;
+        let source = factory.source(&spec.table, &self.graph.config)?;
+        let enumerator = source.enumerator()?;
+        let assignment = enumerator.assignment();
+        let (requests, requested) = mpsc::unbounded_channel();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..planned.parallelism).map(|_| mpsc::channel(QUEUE_ELEMENTS)).unzip();
+        runnables.push(Runnable {
+            place: format!("{} (split enumerator)", self.graph.nodes[node].name),
+            subtask: None,
+            future: Box::pin(enumerate(enumerator, source.is_bounded(), senders, requested)),
+        });
+        Ok(SharedSource { source, assignment, requests, splits: receivers.into_iter() })
+    }
+
+    fn source_task(
+        &self,
+        node: usize,
+        spec: &SourceSpec,
+        shared: &mut SharedSource,
+        subtask: &Arc<Subtask>,
+    ) -> Result<SourceTask> {
+        let operator = &self.graph.nodes[node];
+        let (functions, zone) = (self.options.functions.as_ref(), self.zone());
+        let projection = Projection::new(&spec.projection, &spec.read_schema, &operator.output, functions, &zone)?;
+        let event_time = match &spec.watermark {
+            None => None,
+            Some(watermark) => {
+                let rules = cut_rules(self.graph, node);
+                let rules = rules.iter().map(|rule| rule.rule()).collect::<Result<Vec<_>>>()?;
+                Some(EventTime::new(EventTimeParts {
+                    spec: watermark,
+                    table: &spec.table,
+                    expression: functions.compile(&watermark.expr, &operator.output, &zone)?,
+                    cutter: Cutter::new(rules),
+                    operator: operator.name.clone(),
+                    metrics: subtask.operators[0].1.clone(),
+                    clock: self.options.clock.clone(),
+                    notices: self.notices.clone(),
+                }))
+            }
+        };
+        Ok(SourceTask {
+            source: shared.source.clone(),
+            projection,
+            event_time,
+            clock: self.options.clock.clone(),
+            splits: shared.splits.next().ok_or_else(|| Error::internal("a source subtask too many"))?,
+            requests: shared.requests.clone(),
+            assignment: shared.assignment,
+            subtask: subtask.index,
+        })
+    }
+
+    fn reader_context(
+        &self,
+        _spec: &SourceSpec,
+        planned: &PlannedVertex,
+        subtask: &Arc<Subtask>,
+    ) -> Result<ReaderContext> {
+        Ok(ReaderContext {
+            subtask: subtask.index,
+            parallelism: planned.parallelism,
+            batch_rows: self.graph.config.usize("tidegate.source.batch-rows", BATCH_ROWS)?.max(1),
+            metrics: subtask.operators[0].1.clone(),
+        })
+    }
+}
+
+struct SharedSource {
+    source: Arc<dyn Source>,
+    assignment: tidegate_api::connector::SplitAssignment,
+    requests: mpsc::UnboundedSender<usize>,
+    splits: std::vec::IntoIter<mpsc::Receiver<SplitMessage>>,
+}
+
+/// The visible side of a vertex.
+fn visible(graph: &JobGraph, plan: &ExecutionPlan, vertex: usize, options: &ClusterOptions) -> Vertex {
+    let planned = &plan.vertices[vertex];
+    let operators: Vec<(String, Role)> = planned
+        .links
+        .iter()
+        .map(|link| (graph.nodes[link.node].name.clone(), Role::of(&graph.nodes[link.node].spec)))
+        .collect();
+    let names: Vec<String> = operators.iter().map(|(name, _)| name.clone()).collect();
+    let inputs: Vec<VertexInput> = plan
+        .edges
+        .iter()
+        .filter(|edge| edge.to == vertex)
+        .map(|edge| VertexInput {
+            vertex: plan.vertices[edge.from.0].id.clone(),
+            partitioner: edge.partitioner.clone(),
+        })
+        .collect();
+    let subtask = |index| Arc::new(Subtask::new(index, !inputs.is_empty(), &names, options.clock.clone()));
+    Vertex {
+        id: planned.id.clone(),
+        name: planned.name.clone(),
+        description: planned
+            .links
+            .iter()
+            .map(|link| (link.depth, graph.nodes[link.node].description.clone()))
+            .collect(),
+        subtasks: (0..planned.parallelism).map(subtask).collect(),
+        inputs,
+        operators,
+    }
+}
+
+fn window_zone(spec: &OperatorSpec) -> tidegate_window::Zone {
+    let window = match spec {
+        OperatorSpec::LocalWindowAggregate(a)
+        | OperatorSpec::GlobalWindowAggregate(a)
+        | OperatorSpec::WindowAggregate(a) => Some(&a.window),
+        OperatorSpec::WindowTableFunction { window, .. } => Some(window),
+        _ => None,
+    };
+    let zone = window.and_then(|window| window.zone.as_deref());
+    zone.and_then(|zone| tidegate_window::Zone::parse(zone).ok()).unwrap_or(tidegate_window::Zone::UTC)
+}
+
+async fn run_task(mut task: Task, gate: InputGate) -> Result<()> {
+    task.subtask.enter(ExecutionState::Initializing);
+    task.open()?;
+    task.subtask.enter(ExecutionState::Running);
+    task::run(task, gate).await
+}
+
+async fn run_source(source: SourceTask, mut task: Task, context: ReaderContext, spec: SourceSpec) -> Result<()> {
+    task.subtask.enter(ExecutionState::Initializing);
+    task.open()?;
+    let reader = source.source.reader(&spec.read, context)?;
+    task.subtask.enter(ExecutionState::Running);
+    source.run(task, reader).await
+}
+
+async fn run_values(batches: Vec<tidegate_api::Batch>, mut task: Task) -> Result<()> {
+    task.subtask.enter(ExecutionState::Initializing);
+    task.open()?;
+    task.subtask.enter(ExecutionState::Running);
+    for batch in batches {
+        task.chain.count_read(batch.num_rows());
+        task.emit(StreamElement::Batch(batch)).await?;
+    }
+    task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
+    task.emit(StreamElement::EndOfInput).await?;
+    task.finish().await
+}

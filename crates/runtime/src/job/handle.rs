@@ -1,0 +1,304 @@
+//! A job from outside: wait for it, cancel it, look at it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_api::graph::OperatorSpec;
+use tidegate_api::{Error, ErrorKind, Result, Watermark};
+use tidegate_time::Clock;
+use tokio::sync::watch;
+
+use crate::late::LateReporter;
+use crate::task::Subtask;
+use crate::view::{ExecutionState, FailureView, JobStatus, JobView, SourceProgress, VertexInput, VertexView};
+
+/// Identifies a job: 32 hex digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(String);
+
+impl JobId {
+    /// A new random id.
+    pub(crate) fn random() -> Self {
+        JobId(uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an operator counted, over all its subtasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorRows {
+    /// Operator name.
+    pub operator: String,
+    /// Number of rows.
+    pub rows: u64,
+}
+
+/// What a job did.
+#[derive(Clone, Debug)]
+pub struct JobSummary {
+    /// The job.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Wall time from submission to end.
+    pub duration_ms: i64,
+    /// Rows read by each source.
+    pub read: Vec<OperatorRows>,
+    /// Rows written by each sink.
+    pub written: Vec<OperatorRows>,
+    /// Rows dropped as late, for each operator that dropped any.
+    pub late: Vec<OperatorRows>,
+    /// Rows dropped for a NULL event time, for each source that dropped any.
+    pub null_rowtime: Vec<OperatorRows>,
+    /// Rows dropped for a NULL in a NOT NULL column, for each sink that dropped any.
+    pub null_constraint: Vec<OperatorRows>,
+}
+
+/// A vertex of a running job.
+pub(crate) struct Vertex {
+    pub id: String,
+    pub name: String,
+    pub description: Vec<(usize, String)>,
+    pub inputs: Vec<VertexInput>,
+    pub subtasks: Vec<Arc<Subtask>>,
+    /// Operator name and what it is, in chain order.
+    pub operators: Vec<(String, Role)>,
+}
+
+/// What an operator counts for the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Source,
+    Sink,
+    Other,
+}
+
+impl Role {
+    pub(crate) fn of(spec: &OperatorSpec) -> Role {
+        match spec {
+            OperatorSpec::Source(_) | OperatorSpec::Values { .. } => Role::Source,
+            OperatorSpec::Sink(_) => Role::Sink,
+            _ => Role::Other,
+        }
+    }
+}
+
+struct History {
+    status: JobStatus,
+    timestamps: BTreeMap<JobStatus, i64>,
+    failure: Option<(FailureView, Error)>,
+}
+
+/// A job, as its tasks, its handle and the cluster share it.
+pub(crate) struct Job {
+    pub id: JobId,
+    pub name: String,
+    pub vertices: Vec<Vertex>,
+    pub late: Vec<Arc<LateReporter>>,
+    pub clock: Arc<dyn Clock>,
+    history: Mutex<History>,
+    /// Turns true when a user asks for cancellation.
+    pub cancel: watch::Sender<bool>,
+    /// Turns true when the job has reached its last state.
+    pub done: watch::Sender<bool>,
+}
+
+impl Job {
+    pub(crate) fn new(
+        id: JobId,
+        name: String,
+        vertices: Vec<Vertex>,
+        late: Vec<Arc<LateReporter>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let now = clock.now_ms();
+        let timestamps = BTreeMap::from([(JobStatus::Initializing, now), (JobStatus::Created, now)]);
+        Job {
+            id,
+            name,
+            vertices,
+            late,
+            clock,
+            history: Mutex::new(History { status: JobStatus::Created, timestamps, failure: None }),
+            cancel: watch::Sender::new(false),
+            done: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn status(&self) -> JobStatus {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).status
+    }
+
+    /// Enters a state.
+    pub(crate) fn enter(&self, status: JobStatus) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.status = status;
+        history.timestamps.insert(status, self.clock.now_ms());
+    }
+
+    /// Remembers why the job fails; the first reason stays.
+    pub(crate) fn fail(&self, task: Option<String>, error: Error) {
+        let failure = FailureView { message: error.to_string(), task, timestamp_ms: self.clock.now_ms() };
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.failure.get_or_insert((failure, error));
+    }
+
+    fn result(&self) -> Result<JobSummary> {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        match (history.status, &history.failure) {
+            (JobStatus::Finished, _) => {
+                drop(history);
+                Ok(self.summary())
+            }
+            (JobStatus::Failed, Some((_, error))) => Err(error.clone()),
+            (JobStatus::Canceled, _) => Err(Error::cancelled()),
+            (status, _) => Err(Error::internal(format!("the job ended as {}", status.name()))),
+        }
+    }
+
+    /// Sums a metric of every operator of a role; operators without it are left out.
+    fn sums(&self, role: Option<Role>, metric: &str) -> Vec<OperatorRows> {
+        let mut sums = Vec::new();
+        for vertex in &self.vertices {
+            for (position, (operator, found)) in vertex.operators.iter().enumerate() {
+                if role.is_some_and(|role| role != *found) {
+                    continue;
+                }
+                let rows = vertex.subtasks.iter().map(|s| metric_of(s, position, metric).unwrap_or(0) as u64);
+                sums.push(OperatorRows { operator: operator.clone(), rows: rows.sum() });
+            }
+        }
+        sums
+    }
+
+    fn summary(&self) -> JobSummary {
+        let some = |sums: Vec<OperatorRows>| sums.into_iter().filter(|s| s.rows > 0).collect::<Vec<_>>();
+        let late =
+            self.late.iter().map(|late| OperatorRows { operator: late.operator().to_owned(), rows: late.total() });
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = history.timestamps.values().min().copied().unwrap_or(0);
+        let ended = history.timestamps.values().max().copied().unwrap_or(0);
+        drop(history);
+        JobSummary {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            duration_ms: ended - started,
+            read: self.sums(Some(Role::Source), "numRecordsIn"),
+            written: self.sums(Some(Role::Sink), "numRecordsOut"),
+            late: some(late.collect()),
+            null_rowtime: some(self.sums(Some(Role::Source), "numNullRowtimeDropped")),
+            null_constraint: some(self.sums(Some(Role::Sink), "numNullRecordsDropped")),
+        }
+    }
+}
+
+fn metric_of(subtask: &Subtask, operator: usize, metric: &str) -> Option<i64> {
+    let (_, group) = subtask.operators.get(operator)?;
+    group.snapshot().into_iter().find(|(name, _)| name == metric).map(|(_, value)| value)
+}
+
+/// A submitted job. Cloning gives another handle to the same job; dropping one does nothing to it.
+#[derive(Clone)]
+pub struct JobHandle {
+    pub(crate) job: Arc<Job>,
+}
+
+impl JobHandle {
+    /// The job's id.
+    pub fn id(&self) -> &JobId {
+        &self.job.id
+    }
+
+    /// The job's name.
+    pub fn name(&self) -> &str {
+        &self.job.name
+    }
+
+    /// The state the job is in.
+    pub fn status(&self) -> JobStatus {
+        self.job.status()
+    }
+
+    /// Waits for the job's end, from any runtime. A failed job is its error (the vertex and subtask
+    /// are in its context), a cancelled one an error of kind [`ErrorKind::Cancelled`].
+    pub async fn wait(&self) -> Result<JobSummary> {
+        let mut done = self.job.done.subscribe();
+        // The sender lives in the job that this handle holds.
+        let _ = done.wait_for(|done| *done).await;
+        self.job.result()
+    }
+
+    /// Asks the job to stop where it is. Returns at once; [`JobHandle::wait`] tells when it has. An
+    /// error if the job has ended already.
+    pub fn cancel(&self) -> Result<()> {
+        let status = self.status();
+        if status.is_terminal() {
+            return Err(Error::invalid(format!(
+                "Job cancellation failed because the job has already reached another terminal state ({}).",
+                status.name()
+            )));
+        }
+        self.job.cancel.send_replace(true);
+        Ok(())
+    }
+
+    /// What the job has done so far.
+    pub fn summary(&self) -> JobSummary {
+        self.job.summary()
+    }
+
+    /// The job at this moment.
+    pub fn view(&self) -> JobView {
+        let vertices = self.job.vertices.iter().map(|vertex| VertexView {
+            id: vertex.id.clone(),
+            name: vertex.name.clone(),
+            description: vertex.description.clone(),
+            parallelism: vertex.subtasks.len(),
+            inputs: vertex.inputs.clone(),
+            subtasks: vertex.subtasks.iter().map(|subtask| subtask.view()).collect(),
+        });
+        let vertices = vertices.collect();
+        let history = self.job.history.lock().unwrap_or_else(PoisonError::into_inner);
+        JobView {
+            id: self.job.id.to_string(),
+            name: self.job.name.clone(),
+            status: history.status,
+            timestamps: history.timestamps.clone(),
+            vertices,
+            failure: history.failure.as_ref().map(|(view, _)| view.clone()),
+        }
+    }
+
+    /// How far each source has come.
+    pub fn sources(&self) -> Vec<SourceProgress> {
+        let heads = self.job.vertices.iter().filter(|v| v.operators.first().is_some_and(|(_, r)| *r == Role::Source));
+        let progress = heads.map(|vertex| {
+            let metric = |name: &'static str| vertex.subtasks.iter().filter_map(move |s| metric_of(s, 0, name));
+            // A finished subtask does not hold time back.
+            let running = vertex.subtasks.iter().filter(|s| s.state() != ExecutionState::Finished);
+            let watermarks = running.filter_map(|s| metric_of(s, 0, "currentOutputWatermark"));
+            SourceProgress {
+                name: vertex.operators[0].0.clone(),
+                rows: metric("numRecordsIn").sum::<i64>() as u64,
+                watermark: watermarks.min().unwrap_or(Watermark::MAX.timestamp()),
+            }
+        });
+        progress.collect()
+    }
+
+    /// True if the job ended because a user cancelled it.
+    pub fn is_cancelled(error: &Error) -> bool {
+        error.kind == ErrorKind::Cancelled
+    }
+}

@@ -1,0 +1,9 @@
+//! The local job manager: takes job graphs, runs them, tells how they are doing.
+
+mod cluster;
+mod deploy;
+mod execution;
+mod handle;
+
+pub use cluster::{ClusterOptions, LocalCluster};
+pub use handle::{JobHandle, JobId, JobSummary, OperatorRows};

@@ -1,0 +1,203 @@
+//! The source operator: reads splits, computes columns, and makes event time.
+//!
+//! A connector gives rows, splits and positions. Everything about time is here, once for all of them:
+//! the watermark of each split, idleness, and the cuts that make results row-exact.
+
+mod enumerator;
+mod event_time;
+mod notice;
+mod timestamps;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tidegate_api::connector::{Source, SourceBatch, SourceEvent, SourceReader, SplitAssignment};
+use tidegate_api::function::EvalContext;
+use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
+use tidegate_time::Clock;
+use tokio::sync::mpsc;
+
+pub(crate) use enumerator::{SplitMessage, enumerate};
+pub(crate) use event_time::{EventTime, EventTimeParts};
+
+use crate::builtin::Projection;
+use crate::task::Task;
+
+/// One subtask of a source.
+pub(crate) struct SourceTask {
+    pub source: Arc<dyn Source>,
+    pub projection: Projection,
+    /// Absent if the table declares no watermark.
+    pub event_time: Option<EventTime>,
+    pub clock: Arc<dyn Clock>,
+    /// Splits from the enumerator.
+    pub splits: mpsc::Receiver<SplitMessage>,
+    /// Asks the enumerator for another split.
+    pub requests: mpsc::UnboundedSender<usize>,
+    pub assignment: SplitAssignment,
+    pub subtask: usize,
+}
+
+enum Next {
+    Splits(Option<SplitMessage>),
+    Read(SourceEvent),
+}
+
+/// What a reader is doing, as far as its end goes.
+struct Progress {
+    /// Splits being read.
+    live: usize,
+    /// No more splits will come.
+    complete: bool,
+    /// The enumerator may still say something.
+    listening: bool,
+}
+
+impl SourceTask {
+    /// Reads to the end of the source; an unbounded one has none.
+    pub(crate) async fn run(mut self, mut task: Task, mut reader: Box<dyn SourceReader>) -> Result<()> {
+        let mut progress = Progress { live: 0, complete: false, listening: true };
+        if self.assignment == SplitAssignment::OnDemand {
+            self.request_split();
+        }
+        let mut out = Vec::new();
+        while !(progress.complete && progress.live == 0) {
+            let next = self.next(&mut task, reader.as_mut(), progress.listening).await?;
+            let read_at_ms = self.clock.monotonic_ms();
+            match next {
+                Next::Splits(message) => self.take_splits(message, reader.as_mut(), &mut progress, &mut out)?,
+                Next::Read(SourceEvent::Rows(rows)) => {
+                    task.chain.count_read(rows.columns.num_rows());
+                    self.rows(rows, reader.as_ref(), read_at_ms, &mut out)?;
+                }
+                Next::Read(SourceEvent::Quiet(splits)) => {
+                    if let Some(event_time) = &mut self.event_time {
+                        event_time.quiet(&splits, read_at_ms, &mut out);
+                    }
+                }
+                Next::Read(SourceEvent::SplitFinished(split)) => {
+                    self.finish_split(split, &mut progress, &mut out);
+                }
+            }
+            for element in out.drain(..) {
+                task.emit(element).await?;
+            }
+            // Time spent on the rows, and above all waiting for receivers, is time in which no split
+            // was asked; it says nothing about idleness.
+            let away_ms = self.clock.monotonic_ms() - read_at_ms;
+            if let Some(event_time) = self.event_time.as_mut().filter(|_| away_ms > 0) {
+                event_time.not_asked(away_ms);
+            }
+            tokio::task::consume_budget().await;
+        }
+        if let Some(event_time) = &mut self.event_time {
+            event_time.end();
+        }
+        task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
+        task.emit(StreamElement::EndOfInput).await?;
+        task.finish().await
+    }
+
+    /// The next thing to do. Sinks chained to the source are flushed before waiting.
+    async fn next(&mut self, task: &mut Task, reader: &mut dyn SourceReader, listening: bool) -> Result<Next> {
+        let splits = &mut self.splits;
+        let mut next = pin!(async {
+            tokio::select! {
+                biased;
+                message = splits.recv(), if listening => Ok(Next::Splits(message)),
+                event = reader.next() => event.map(Next::Read),
+            }
+        });
+        let ready = std::future::poll_fn(|cx| {
+            Poll::Ready(match next.as_mut().poll(cx) {
+                Poll::Ready(next) => Some(next),
+                Poll::Pending => None,
+            })
+        });
+        if let Some(next) = ready.await {
+            return next;
+        }
+        task.flush().await?;
+        let waiting = task.subtask.times.idle();
+        let next = next.await;
+        drop(waiting);
+        next
+    }
+
+    fn request_split(&self) {
+        // The enumerator is gone only if it failed, which ends this task too.
+        let _ = self.requests.send(self.subtask);
+    }
+
+    fn take_splits(
+        &mut self,
+        message: Option<SplitMessage>,
+        reader: &mut dyn SourceReader,
+        progress: &mut Progress,
+        out: &mut Vec<StreamElement>,
+    ) -> Result<()> {
+        match message {
+            None => progress.listening = false,
+            Some(SplitMessage::NoMore) => progress.complete = true,
+            Some(SplitMessage::Add(splits)) => {
+                for split in splits {
+                    if let Some(event_time) = &mut self.event_time {
+                        event_time.add_split(&split.id, self.clock.monotonic_ms(), out);
+                    }
+                    reader.add_split(split)?;
+                    progress.live += 1;
+                }
+            }
+        }
+        self.idle_without_splits(progress, out);
+        Ok(())
+    }
+
+    /// An eager subtask without splits holds nothing back. (One that asks for splits one by one will
+    /// get the next at once.)
+    fn idle_without_splits(&mut self, progress: &Progress, out: &mut Vec<StreamElement>) {
+        let waits = progress.live == 0 && !progress.complete && self.assignment == SplitAssignment::Eager;
+        if let Some(event_time) = self.event_time.as_mut().filter(|_| waits) {
+            event_time.idle_without_splits(out);
+        }
+    }
+
+    fn finish_split(&mut self, split: usize, progress: &mut Progress, out: &mut Vec<StreamElement>) {
+        if let Some(event_time) = &mut self.event_time {
+            event_time.finish_split(split, out);
+        }
+        progress.live = progress.live.saturating_sub(1);
+        match self.assignment {
+            SplitAssignment::OnDemand => self.request_split(),
+            SplitAssignment::Eager => self.idle_without_splits(progress, out),
+        }
+    }
+
+    fn rows(
+        &mut self,
+        rows: SourceBatch,
+        reader: &dyn SourceReader,
+        now_ms: i64,
+        out: &mut Vec<StreamElement>,
+    ) -> Result<()> {
+        let SourceBatch { split, columns, kinds, positions } = rows;
+        let place = |row: usize| match positions.get(row) {
+            Some(position) => reader.locate(split, *position),
+            None => format!("split {split}"),
+        };
+        let watermark = self.event_time.as_ref().map_or(Watermark::MIN, EventTime::watermark);
+        let known = watermark != Watermark::MIN;
+        let eval = EvalContext { watermark: known.then_some(watermark.timestamp()), now_ms: self.clock.now_ms() };
+        let columns =
+            self.projection.project(&columns, &eval).map_err(|e| Error::job(e.message).context(place(e.row)))?;
+        let batch = Batch { columns, kinds };
+        match &mut self.event_time {
+            Some(event_time) => event_time.rows(split, batch, &eval, &place, now_ms, out)?,
+            None if batch.num_rows() > 0 => out.push(StreamElement::Batch(batch)),
+            None => {}
+        }
+        Ok(())
+    }
+}

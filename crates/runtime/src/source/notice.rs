@@ -1,0 +1,77 @@
+//! What looks wrong about a source's event times.
+
+use tidegate_time::{Clock, Timestamp};
+
+use crate::late::digits;
+use crate::notices::JobNotices;
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+const YEAR_MS: i64 = 365 * DAY_MS;
+/// Rows seen before the share of rows in 1970 means something while the job runs.
+const SAMPLE_ROWS: u64 = 100;
+
+/// Watches the event times of one source subtask; says each thing once.
+pub(crate) struct EventTimeWatch {
+    operator: String,
+    notices: JobNotices,
+    told_future: bool,
+    told_1970: bool,
+    rows: u64,
+    rows_in_1970: u64,
+}
+
+impl EventTimeWatch {
+    pub(crate) fn new(operator: String, notices: JobNotices) -> Self {
+        EventTimeWatch { operator, notices, told_future: false, told_1970: false, rows: 0, rows_in_1970: 0 }
+    }
+
+    /// Looks at one batch: its event times, the candidates for the watermark and the split's watermark
+    /// after it.
+    pub(crate) fn batch(
+        &mut self,
+        timestamps: &[Timestamp],
+        candidates: &[Timestamp],
+        running: Timestamp,
+        now_ms: Timestamp,
+        place: &dyn Fn(usize) -> String,
+    ) {
+        if !self.told_future && running > now_ms.saturating_add(DAY_MS) {
+            self.told_future = true;
+            let first = candidates.iter().position(|c| *c > now_ms.saturating_add(DAY_MS));
+            let place = first.map_or_else(|| "an earlier row".to_owned(), place);
+            self.notices.warn(format!(
+                "{}: watermark is {} h ahead of wall clock, set by {place} (watermark {}); rows that come after it \
+                 with earlier times are late",
+                self.operator,
+                running.saturating_sub(now_ms) / HOUR_MS,
+                digits(running),
+            ));
+        }
+        if !self.told_1970 {
+            self.rows += timestamps.len() as u64;
+            self.rows_in_1970 += timestamps.iter().filter(|ts| (0..YEAR_MS).contains(*ts)).count() as u64;
+            if self.rows >= SAMPLE_ROWS {
+                self.check_1970(now_ms);
+            }
+        }
+    }
+
+    /// The source has ended: however few rows there were, they are all.
+    pub(crate) fn end(&mut self, clock: &dyn Clock) {
+        self.check_1970(clock.now_ms());
+    }
+
+    fn check_1970(&mut self, now_ms: Timestamp) {
+        let nearly_all = self.rows > 0 && self.rows_in_1970 * 100 >= self.rows * 99;
+        if self.told_1970 || !nearly_all || now_ms < 2 * YEAR_MS {
+            return;
+        }
+        self.told_1970 = true;
+        self.notices.warn(format!(
+            "{}: {} % of event times lie in 1970 - seconds read as milliseconds?",
+            self.operator,
+            self.rows_in_1970 * 100 / self.rows
+        ));
+    }
+}
