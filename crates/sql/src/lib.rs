@@ -2,7 +2,9 @@
 
 pub mod aggregates;
 pub mod ast;
+pub mod catalog;
 pub mod functions;
 pub mod lexer;
 pub mod parser;
 pub mod script;
+pub mod plan;

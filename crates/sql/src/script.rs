@@ -21,7 +21,8 @@ pub struct ScriptStatement {
 
 /// The statements of a script. Fails on a string, quoted name or comment without end.
 pub fn split(script: &str) -> Result<Vec<ScriptStatement>> {
-    let mut splitter = Splitter { cursor: Cursor::new(script, 1, 1), out: Vec::new(), open: None, words: Words::default() };
+    let mut splitter =
+        Splitter { cursor: Cursor::new(script, 1, 1), out: Vec::new(), open: None, words: Words::default() };
     splitter.run()?;
     Ok(splitter.out)
 }
@@ -45,7 +46,9 @@ struct Splitter<'a> {
 impl Splitter<'_> {
     fn run(&mut self) -> Result<()> {
         loop {
-            self.cursor.skip_blank(false).map_err(|(message, _)| Error::invalid(format!("SQL parse failed. {message}")))?;
+            self.cursor
+                .skip_blank(false)
+                .map_err(|(message, _)| Error::invalid(format!("SQL parse failed. {message}")))?;
             let Some(c) = self.cursor.peek() else { break };
             if c == ';' && !self.words.inside_set {
                 self.cursor.bump();
@@ -174,7 +177,8 @@ mod tests {
 
     #[test]
     fn semicolons_split_only_between_statements() {
-        let script = "-- head;\nSET 'a;' = 'b'';'; /* ; */ SELECT `x;``` /*+ h(';') */ -- tail;\n;;\n SELECT E'\\';' // z;";
+        let script =
+            "-- head;\nSET 'a;' = 'b'';'; /* ; */ SELECT `x;``` /*+ h(';') */ -- tail;\n;;\n SELECT E'\\';' // z;";
         assert_eq!(texts(script), ["SET 'a;' = 'b'';'", "SELECT `x;``` /*+ h(';') */", "SELECT E'\\';'"]);
         assert_eq!(texts("  -- nothing\n;"), Vec::<String>::new());
     }

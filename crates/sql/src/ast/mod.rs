@@ -10,12 +10,14 @@ mod expr;
 mod query;
 mod statement;
 mod types;
+mod visit;
 
 pub use ddl::*;
 pub use expr::*;
 pub use query::*;
 pub use statement::*;
 pub use types::*;
+pub use visit::visit;
 
 use std::fmt;
 

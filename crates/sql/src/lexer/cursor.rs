@@ -108,10 +108,7 @@ impl<'a> Cursor<'a> {
         while !self.starts_with("*/") {
             if self.bump().is_none() {
                 let span = Span { line, column, end_line: line, end_column: column + 1 };
-                return Err((
-                    format!("The comment that starts at line {line}, column {column} does not end."),
-                    span,
-                ));
+                return Err((format!("The comment that starts at line {line}, column {column} does not end."), span));
             }
         }
         self.advance(2);

@@ -328,7 +328,7 @@ pub fn unescape_unicode(raw: &str, escape: char) -> Result<String, String> {
     let mut out = String::new();
     let mut units: Vec<u16> = Vec::new();
     let mut chars = raw.chars().peekable();
-    let mut flush = |units: &mut Vec<u16>, out: &mut String| {
+    let flush = |units: &mut Vec<u16>, out: &mut String| {
         out.push_str(&String::from_utf16_lossy(units));
         units.clear();
     };

@@ -146,11 +146,8 @@ impl Parser<'_> {
             Some(column) => vec![column.clone()],
             None => self.ident_list()?,
         };
-        let enforced = if self.eat_words(&["NOT", "ENFORCED"]) {
-            Some(false)
-        } else {
-            self.eat_word("ENFORCED").then_some(true)
-        };
+        let enforced =
+            if self.eat_words(&["NOT", "ENFORCED"]) { Some(false) } else { self.eat_word("ENFORCED").then_some(true) };
         Ok(Constraint { name, primary, columns, enforced, span: self.span_from(start) })
     }
 

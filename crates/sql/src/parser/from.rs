@@ -237,12 +237,10 @@ impl Parser<'_> {
 
     /// `( ... )`: a query, or tables joined. Nothing is read twice.
     fn inside(&mut self) -> Result<Inside> {
-        self.nested(|p| {
-            p.expect("(")?;
-            let inside = p.inside_here()?;
-            p.expect(")")?;
-            Ok(inside)
-        })
+        self.expect("(")?;
+        let inside = self.inside_here()?;
+        self.expect(")")?;
+        Ok(inside)
     }
 
     fn inside_here(&mut self) -> Result<Inside> {
@@ -253,7 +251,7 @@ impl Parser<'_> {
         if !self.is_punct("(") || !self.opens_query(self.pos) {
             return self.table_ref().map(Inside::Tables);
         }
-        let inner = match self.inside()? {
+        let inner = match self.nested(Self::inside)? {
             Inside::Query(query) if self.is_punct(")") => return Ok(Inside::Query(query)),
             Inside::Query(query) if self.continues_query() => {
                 return self.query_after(SetExpr::Nested(Box::new(query)), start).map(Inside::Query);

@@ -26,8 +26,9 @@ use crate::ast::{Ident, ObjectName, Span, Statement};
 use crate::lexer::{Tok, Token, keywords, tokenize};
 use crate::script::ScriptStatement;
 
-/// How deep expressions, queries and types may nest.
-const MAX_DEPTH: usize = 128;
+/// How deep expressions, queries and types may nest. A level costs up to 24 KiB of stack without
+/// optimisation, and a thread has 2 MiB.
+const MAX_DEPTH: usize = 64;
 /// How many operators of one kind may follow each other: `a + b + ...`, `q UNION q ...`.
 const MAX_CHAIN: usize = 512;
 

@@ -174,9 +174,7 @@ impl Parser<'_> {
             return Ok(FunctionArg { name, value: Expr::new(ExprKind::Subquery(query), self.span_from(start)) });
         }
         let value = match self.expr()? {
-            Expr { kind: ExprKind::Subquery(query), .. }
-                if in_from || self.are_words(&["PARTITION", "BY"]) =>
-            {
+            Expr { kind: ExprKind::Subquery(query), .. } if in_from || self.are_words(&["PARTITION", "BY"]) => {
                 self.table_argument(TableArgumentInput::Query(query), start)?
             }
             value => value,
@@ -232,12 +230,10 @@ impl Parser<'_> {
 
     /// `( ... )`: a query or expressions. Nothing is read twice, however deep it nests.
     pub(super) fn parens(&mut self) -> Result<Parens> {
-        self.nested(|p| {
-            p.expect("(")?;
-            let inside = p.inside_parens()?;
-            p.expect(")")?;
-            Ok(inside)
-        })
+        self.expect("(")?;
+        let inside = self.inside_parens()?;
+        self.expect(")")?;
+        Ok(inside)
     }
 
     fn inside_parens(&mut self) -> Result<Parens> {
@@ -249,11 +245,10 @@ impl Parser<'_> {
         }
         // `((query) UNION ...)`, `((query) + 1)`, `((query))`: known after the inner one.
         let start = self.span();
-        let depth_guard = self.pos;
-        if !self.opens_query(depth_guard) {
+        if !self.opens_query(self.pos) {
             return self.comma_list(Self::expr).map(Parens::Exprs);
         }
-        match self.parens()? {
+        match self.nested(Self::parens)? {
             Parens::Query(query) if self.is_punct(")") => Ok(Parens::Query(query)),
             Parens::Query(query) if self.continues_query() => {
                 self.query_after(SetExpr::Nested(Box::new(query)), start).map(Parens::Query)
@@ -304,7 +299,6 @@ impl Parser<'_> {
         self.bump();
         self.paren_list(Self::ident).map(ExprKind::Descriptor)
     }
-
 }
 
 /// A call with these arguments and nothing else.

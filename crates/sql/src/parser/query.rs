@@ -110,7 +110,8 @@ impl Parser<'_> {
                 "INTERSECT" => (SetOp::Intersect, 2),
                 "MINUS" => {
                     let at = self.span();
-                    return self.fail(format_args!("{at}: MINUS is not allowed under the current SQL conformance level"));
+                    return self
+                        .fail(format_args!("{at}: MINUS is not allowed under the current SQL conformance level"));
                 }
                 _ => return Ok(left),
             };
@@ -135,7 +136,7 @@ impl Parser<'_> {
     fn set_operand(&mut self) -> Result<SetExpr> {
         let start = self.span();
         match self.upper().as_str() {
-            "SELECT" => self.nested(Self::select).map(|s| SetExpr::Select(Box::new(s))),
+            "SELECT" => self.select().map(|s| SetExpr::Select(Box::new(s))),
             "VALUES" => {
                 self.bump();
                 let rows = self.comma_list(Self::values_row)?;

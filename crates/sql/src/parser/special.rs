@@ -15,7 +15,9 @@ impl Parser<'_> {
             "ARRAY" if list => ExprKind::Array(self.list()?),
             "MULTISET" if list => ExprKind::Multiset(self.list()?),
             "MAP" if list => self.map()?,
-            "EXISTS" | "UNIQUE" | "ARRAY" | "MAP" | "CAST" | "TRY_CAST" | "SAFE_CAST" | "ROW" | "DESCRIPTOR" if call => {
+            "EXISTS" | "UNIQUE" | "ARRAY" | "MAP" | "CAST" | "TRY_CAST" | "SAFE_CAST" | "ROW" | "DESCRIPTOR"
+                if call =>
+            {
                 return self.constructor(word);
             }
             "EXTRACT" if call => self.extract()?,
@@ -147,7 +149,18 @@ impl Parser<'_> {
                 Ok(unit)
             }
             None => Err(self.unexpected(&[
-                "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "EPOCH",
+                "YEAR",
+                "QUARTER",
+                "MONTH",
+                "WEEK",
+                "DAY",
+                "DOW",
+                "DOY",
+                "HOUR",
+                "MINUTE",
+                "SECOND",
+                "MILLISECOND",
+                "EPOCH",
             ])),
         }
     }

@@ -51,8 +51,8 @@ impl Parser<'_> {
             "UNLOAD" => self.skip_rest().and(unsupported("UNLOAD MODULE")),
             "STOP" => self.skip_rest().and(unsupported("STOP JOB")),
             _ => Err(self.unexpected(&[
-                "SELECT", "INSERT", "CREATE", "ALTER", "DROP", "EXECUTE", "BEGIN", "END", "SET", "RESET", "USE", "SHOW",
-                "DESCRIBE", "EXPLAIN", "WITH", "VALUES", "(",
+                "SELECT", "INSERT", "CREATE", "ALTER", "DROP", "EXECUTE", "BEGIN", "END", "SET", "RESET", "USE",
+                "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "VALUES", "(",
             ])),
         }
     }

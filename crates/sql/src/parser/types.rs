@@ -37,7 +37,10 @@ impl Parser<'_> {
         if self.eat_words(&["NOT", "NULL"]) {
             return false;
         }
-        self.eat_word("NULL");
+        // `JSON_VALUE(.. RETURNING INT NULL ON EMPTY)`: there the word is not the type's.
+        if !self.is_word_at(1, "ON") {
+            self.eat_word("NULL");
+        }
         true
     }
 
