@@ -135,9 +135,25 @@ impl WindowAssigner {
         }
     }
 
-    /// The first window with this end or a later one that is made of slices the window ending at
-    /// `window_end` holds: every slice whose end is at or before this bound can be dropped once the
-    /// window has fired.
+    /// The end of the first window after `floor` that contains the slice; `None` if the last one is not
+    /// after it.
+    pub fn first_window_after(&self, slice_end: Timestamp, floor: Timestamp) -> Option<Timestamp> {
+        let last = self.last_window_end(slice_end);
+        let step = match self.kind {
+            WindowKind::Tumble { .. } | WindowKind::Session { .. } => return (last > floor).then_some(last),
+            WindowKind::Hop { slide, .. } => slide,
+            WindowKind::Cumulate { step, .. } => step,
+        };
+        if last <= floor {
+            return None;
+        }
+        // Window ends lie `step` apart, back from the last one to the slice's own end.
+        let first = last - (last - slice_end) / step * step;
+        let behind = i128::from(last) - i128::from(floor.max(first - 1)) - 1;
+        Some(last - (behind / i128::from(step)) as i64 * step)
+    }
+
+    /// Slices that end at or before this bound are in no window after the one that ends at `window_end`.
     pub fn expired_slice_end(&self, window_end: Timestamp) -> Timestamp {
         match self.kind {
             WindowKind::Tumble { .. } | WindowKind::Session { .. } => window_end,
@@ -166,8 +182,12 @@ impl WindowAssigner {
         self.zone.to_epoch(window_end - 1)
     }
 
-    /// The last slice end whose fire time is not after `watermark`.
+    /// The last slice end whose fire time is not after `watermark`; `watermark` itself if it is `MIN`,
+    /// `MAX` or near them.
     pub fn last_fired_slice(&self, watermark: Timestamp) -> Timestamp {
+        if out_of_calendar(watermark) {
+            return watermark;
+        }
         let size = self.slice_size();
         let mut end = self.slice_end(self.zone.to_local(watermark).saturating_add(1));
         while self.fire_time(end) > watermark {

@@ -146,7 +146,11 @@ proptest! {
         }
         let mut ends: Vec<i64> = list.iter().map(|w| w.1).collect();
         ends.sort_unstable();
-        prop_assert_eq!(ends, w.window_ends(slice).collect::<Vec<_>>());
+        prop_assert_eq!(&ends, &w.window_ends(slice).collect::<Vec<_>>());
+        let size = w.slice_size();
+        for floor in (-3..20).map(|i| slice + i * size + i % 2).chain([i64::MIN, i64::MAX]) {
+            prop_assert_eq!(w.first_window_after(slice, floor), ends.iter().copied().find(|e| *e > floor));
+        }
         // A row is never late for its window before the watermark reaches the row.
         prop_assert!(w.fire_time(slice) >= ts);
     }

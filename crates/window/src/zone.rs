@@ -86,11 +86,11 @@ impl Zone {
         match &self.0 {
             Rule::Fixed(offset) => local_ms.saturating_sub(*offset),
             Rule::Named(zone) => {
-                let civil = Offset::UTC.to_datetime(instant(local_ms));
-                match zone.to_ambiguous_timestamp(civil).compatible() {
-                    Ok(at) => at.as_millisecond(),
-                    // At the ends of the calendar; any offset of the zone will do.
-                    Err(_) => local_ms.saturating_sub(self.span_at(local_ms).offset),
+                let local = Instant::from_millisecond(local_ms).ok().map(|at| Offset::UTC.to_datetime(at));
+                match local.and_then(|civil| zone.to_ambiguous_timestamp(civil).compatible().ok()) {
+                    Some(at) => at.as_millisecond(),
+                    // Beyond the calendar the offset at its end goes on for ever.
+                    None => local_ms.saturating_sub(self.span_at(local_ms).offset),
                 }
             }
         }
@@ -196,6 +196,14 @@ mod tests {
         let doubled = 1_636_248_600_000;
         assert_eq!(la.to_epoch(doubled), 1_636_273_800_000);
         assert_eq!(la.timer_epoch(doubled), 1_636_277_400_000);
+    }
+
+    #[test]
+    fn times_beyond_the_calendar_still_advance() {
+        let zone = Zone::parse("Europe/Berlin").unwrap();
+        let far = 1_700_000_000_000_000; // microseconds taken for milliseconds
+        assert_eq!(zone.timer_epoch(far + 10) - zone.timer_epoch(far), 10);
+        assert_eq!(zone.to_local(zone.to_epoch(far)), far);
     }
 
     #[test]
