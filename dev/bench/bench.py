@@ -95,10 +95,12 @@ def main():
     parser.add_argument('--folder', required=True, help='work folder: generated data, Python environment')
     parser.add_argument('--rows', type=int, default=5_000_000)
     parser.add_argument('--runs', type=int, default=3)
-    parser.add_argument('--only', default='', help='comma list: tidegate, datafusion, flink, late, batch, start')
+    parser.add_argument('--only', default='', help='comma list: tidegate, datafusion, flink, late, batch, start, generate, kafka')
+    parser.add_argument('--kafka', help='bootstrap servers of a broker whose topic `clicks` holds the data')
+    parser.add_argument('--consumer', help='the program of the bare consume loop')
     args = parser.parse_args()
     wanted = set(filter(None, args.only.split(',')))
-    want = lambda name: not wanted or name in wanted
+    want = lambda name: name in wanted or not wanted and name != 'kafka'
     data = os.path.join(args.folder, f'clicks-{args.rows}.json')
     late = os.path.join(args.folder, f'clicks-late-{args.rows}.json')
     generate(data, args.rows, 0.02)
@@ -118,7 +120,12 @@ def main():
         run('tidegate, 20 % late', tide(write(os.path.join(args.folder, 'late.sql'), sql(late))))
     if want('batch'):
         for rows in (1024, 8192, 65536):
-            run(f'tidegate, {rows} rows a batch', tide(script, '-D', f'tidegate.batch.rows={rows}'))
+            run(f'tidegate, {rows} rows a batch', tide(script, '-D', f'tidegate.source.batch-rows={rows}'))
+    if want('kafka'):
+        from_kafka = sql(data).replace(f"'connector' = 'filesystem', 'path' = '{data}'", "'connector' = 'kafka', 'topic' = 'clicks', "
+            f"'properties.bootstrap.servers' = '{args.kafka}', 'properties.group.id' = 'bench', 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'")
+        run('bare consume loop', [args.consumer, 'consume', args.kafka, 'clicks'])
+        run('tidegate from Kafka', tide(write(os.path.join(args.folder, 'kafka.sql'), from_kafka)))
     if want('start'):
         trivial = write(os.path.join(args.folder, 'one.sql'), 'SELECT 1;\n')
         run('tidegate, one-row script', tide(trivial), 10)

@@ -1,0 +1,283 @@
+//! The Kafka source against a real broker.
+
+mod support;
+
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+use tidegate_api::connector::SourceEvent;
+use tidegate_testing::kafka::{self, Kafka};
+
+use support::{Reading, error_of, read_all, table, with_metadata};
+
+const BOUNDED: (&str, &str) = ("scan.bounded.mode", "latest-offset");
+
+/// A topic with rows `p*10 .. p*10 + n` in each partition p.
+fn filled(kafka: &Kafka, stem: &str, partitions: i32, n: i32) -> String {
+    let topic = kafka.new_topic(stem, partitions);
+    for p in 0..partitions {
+        let messages: Vec<String> = (0..n).map(|i| format!("{{\"id\":{},\"name\":\"r{i}\"}}", p * 10 + i)).collect();
+        let messages: Vec<Option<&str>> = messages.iter().map(|m| Some(m.as_str())).collect();
+        kafka.send(&topic, p, &messages);
+    }
+    topic
+}
+
+fn commit(kafka: &Kafka, group: &str, topic: &str, partition: i32, offset: i64) {
+    let consumer: BaseConsumer = kafka.client().set("group.id", group).create().expect("a consumer");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("a place");
+    consumer.commit(&list, CommitMode::Sync).expect("the group takes it");
+}
+
+#[tokio::test]
+async fn a_bounded_read_gives_every_row_once_and_ends() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = filled(kafka, "bounded", 2, 3);
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
+    let rows = reading.to_end().await.expect("it reads");
+    assert_eq!(rows, ["+I[0, r0]", "+I[1, r1]", "+I[2, r2]", "+I[10, r0]", "+I[11, r1]", "+I[12, r2]"]);
+    assert_eq!(reading.splits, [format!("{topic}-0"), format!("{topic}-1")]);
+    assert_eq!(reading.metric("pendingRecords"), 0);
+    assert_eq!(reading.metric(&format!("KafkaSourceReader.topic.{topic}.partition.1.currentOffset")), 2);
+    let place = reading.reader.locate(1, 2);
+    assert_eq!(place, format!("topic {topic}, partition 1, offset 2"));
+}
+
+#[tokio::test]
+async fn an_empty_bounded_topic_ends_at_once() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("empty", 3);
+    let rows = read_all(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it reads");
+    assert!(rows.is_empty());
+}
+
+#[tokio::test]
+async fn startup_modes() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = filled(kafka, "startup", 1, 5);
+    let group = format!("group-of-{topic}");
+    commit(kafka, &group, &topic, 0, 3);
+    let read = |options: Vec<(&'static str, String)>| {
+        let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (*k, v.as_str())).chain([BOUNDED]).collect();
+        let table = table(kafka.bootstrap(), &topic, &options);
+        async move { read_all(&table).await }
+    };
+    let mode = |mode: &str| ("scan.startup.mode", mode.to_owned());
+    let group = ("properties.group.id", group);
+    let rows = read(vec![mode("group-offsets"), group]).await.expect("committed");
+    assert_eq!(rows, ["+I[3, r3]", "+I[4, r4]"]);
+    let offsets = ("scan.startup.specific-offsets", "partition:0,offset:4".to_owned());
+    assert_eq!(read(vec![mode("specific-offsets"), offsets]).await.expect("given"), ["+I[4, r4]"]);
+    assert!(read(vec![mode("latest-offset")]).await.expect("nothing").is_empty());
+    let other = || ("properties.group.id", format!("another-group-of-{topic}"));
+    let text = error_of(read(vec![mode("group-offsets"), other()]).await);
+    assert!(text.contains(&topic) && text.contains("another-group-of-") && text.contains("auto.offset.reset"), "{text}");
+    let reset = ("properties.auto.offset.reset", "earliest".to_owned());
+    assert_eq!(read(vec![mode("group-offsets"), other(), reset]).await.expect("reset").len(), 5);
+}
+
+#[tokio::test]
+async fn timestamps_start_and_end_a_read() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("times", 1);
+    let producer: BaseProducer = kafka.client().create().expect("a producer");
+    let base = 1_750_000_000_000_i64;
+    for i in 0..5_i64 {
+        let text = format!("{{\"id\":{i},\"name\":\"t\"}}");
+        let record = BaseRecord::<(), str>::to(&topic).payload(&text).timestamp(base + i * 1000);
+        producer.send(record).map_err(|(e, _)| e).expect("room");
+    }
+    producer.flush(Duration::from_secs(10)).expect("stored");
+    let (start, end) = ((base + 500).to_string(), (base + 3000).to_string());
+    let options = [
+        ("scan.startup.mode", "timestamp"),
+        ("scan.startup.timestamp-millis", start.as_str()),
+        ("scan.bounded.mode", "timestamp"),
+        ("scan.bounded.timestamp-millis", end.as_str()),
+    ];
+    let rows = read_all(&table(kafka.bootstrap(), &topic, &options)).await.expect("it reads");
+    assert_eq!(rows, ["+I[1, t]", "+I[2, t]"]);
+    let late = (base + 900_000_000).to_string();
+    let options = [("scan.startup.mode", "timestamp"), ("scan.startup.timestamp-millis", late.as_str()), BOUNDED];
+    assert!(read_all(&table(kafka.bootstrap(), &topic, &options)).await.expect("the end").is_empty());
+}
+
+#[tokio::test]
+async fn bounded_modes() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = filled(kafka, "ends", 2, 4);
+    let group = format!("end-of-{topic}");
+    let bounded = |mode: &'static str| ("scan.bounded.mode", mode);
+    // An unnamed partition ends at the committed offset, and without one where it begins.
+    let offsets = ("scan.bounded.specific-offsets", "partition:1,offset:2");
+    let rows = read_all(&table(kafka.bootstrap(), &topic, &[bounded("specific-offsets"), offsets])).await;
+    assert_eq!(rows.expect("it reads"), ["+I[10, r0]", "+I[11, r1]"]);
+    let options = [bounded("group-offsets"), ("properties.group.id", group.as_str())];
+    let text = error_of(read_all(&table(kafka.bootstrap(), &topic, &options)).await);
+    assert!(text.contains("should end at the committed offset of group"), "{text}");
+    commit(kafka, &group, &topic, 0, 1);
+    commit(kafka, &group, &topic, 1, 0);
+    assert_eq!(read_all(&table(kafka.bootstrap(), &topic, &options)).await.expect("it reads"), ["+I[0, r0]"]);
+}
+
+#[tokio::test]
+async fn an_unbounded_read_goes_on_and_says_when_there_is_nothing() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = filled(kafka, "live", 2, 1);
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[])).await.expect("it opens");
+    reading.until_quiet().await.expect("both were read and are quiet");
+    assert_eq!(reading.texts(), ["+I[0, r0]", "+I[10, r0]"]);
+    kafka.send(&topic, 1, &[Some("{\"id\":11}")]);
+    assert_eq!(reading.take(3).await.expect("it comes"), ["+I[0, r0]", "+I[10, r0]", "+I[11, null]"]);
+}
+
+#[tokio::test]
+async fn a_busy_partition_does_not_hide_a_quiet_one() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("busy", 2);
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[])).await.expect("it opens");
+    reading.until_quiet().await.expect("both are empty");
+    let mut quiet = 0;
+    for i in 0..400 {
+        if i % 4 == 0 {
+            kafka.send(&topic, 0, &[Some("{\"id\":1}")]);
+        }
+        if let SourceEvent::Quiet(splits) = reading.step().await.expect("it reads") {
+            quiet += usize::from(splits.contains(&1));
+        }
+        if quiet > 2 && reading.rows.len() > 2 {
+            return;
+        }
+    }
+    panic!("{quiet} quiet reports beside {} rows", reading.rows.len());
+}
+
+#[tokio::test]
+async fn new_partitions_are_read_from_their_beginning() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = filled(kafka, "grows", 1, 2);
+    let options = [("scan.startup.mode", "latest-offset"), ("scan.topic-partition-discovery.interval", "1 s")];
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &options)).await.expect("it opens");
+    assert_eq!(reading.enumerator.discovery_interval(), Some(Duration::from_secs(1)));
+    kafka.add_partitions(&topic, 2);
+    kafka.send(&topic, 1, &[Some("{\"id\":7,\"name\":\"new\"}")]);
+    assert_eq!(reading.discover().await.expect("it asks"), 1, "only what is new");
+    assert_eq!(reading.take(1).await.expect("it reads"), ["+I[7, new]"]);
+    assert_eq!(reading.discover().await.expect("it asks"), 0);
+}
+
+#[tokio::test]
+async fn a_pattern_takes_whole_names() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = filled(kafka, "pattern", 1, 1);
+    kafka.create_topic(&format!("x{topic}"), 1);
+    let pattern = format!("{}-.*", topic.rsplit_once('-').expect("numbered").0);
+    let options = [("topic", ""), ("topic-pattern", pattern.as_str()), BOUNDED];
+    let mut reading = Reading::start(&table(kafka.bootstrap(), "", &options)).await.expect("it opens");
+    assert_eq!(reading.splits, [format!("{topic}-0")]);
+    assert_eq!(reading.to_end().await.expect("it reads"), ["+I[0, r0]"]);
+}
+
+#[tokio::test]
+async fn metadata_columns() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("metadata", 1);
+    let producer: BaseProducer = kafka.client().create().expect("a producer");
+    let header = |key, value| Header { key, value };
+    let headers = OwnedHeaders::new().insert(header("h", Some("1"))).insert(header("h", Some("2")));
+    let headers = headers.insert(header("n", None::<&str>));
+    let record = BaseRecord::<(), str>::to(&topic).payload("{\"id\":1}").headers(headers).timestamp(1_750_000_000_123);
+    producer.send(record).map_err(|(e, _)| e).expect("room");
+    producer.flush(Duration::from_secs(10)).expect("stored");
+    let keys = ["topic", "partition", "offset", "timestamp", "timestamp-type", "leader-epoch", "headers", "header-list"];
+    let rows = read_all(&with_metadata(table(kafka.bootstrap(), &topic, &[BOUNDED]), &keys)).await.expect("it reads");
+    let expected = format!(
+        "+I[1, null, {topic}, 0, 0, 2025-06-15T15:06:40.123Z, CreateTime, 0, {{h=[50], n=null}}, \
+         [+I[h, [49]], +I[h, [50]], +I[n, null]]]"
+    );
+    assert_eq!(rows, [expected]);
+}
+
+#[tokio::test]
+async fn blanks_and_tombstones_are_no_rows_but_counted() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("blank", 1);
+    kafka.send(&topic, 0, &[Some("{\"id\":1}"), Some(""), None, Some("{\"id\":2}")]);
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
+    assert_eq!(reading.to_end().await.expect("it reads"), ["+I[1, null]", "+I[2, null]"]);
+    assert_eq!((reading.metric("numBlankRecords"), reading.metric("numTombstones")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_bad_record_fails_after_the_rows_before_it_and_says_where() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("bad", 1);
+    kafka.send(&topic, 0, &[Some("{\"id\":1}"), Some("{\"id\":\"x\"}"), Some("{\"id\":3}")]);
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
+    let text = error_of(reading.to_end().await);
+    assert_eq!(reading.texts(), ["+I[1, null]"]);
+    assert!(text.contains(&format!("topic {topic}, partition 0, offset 1")) && text.contains("'id'"), "{text}");
+}
+
+#[tokio::test]
+async fn keys_are_read_beside_values() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("keys", 1);
+    let producer: BaseProducer = kafka.client().create().expect("a producer");
+    for (key, value) in [(Some("{\"id\":1}"), "{\"name\":\"a\"}"), (None, "{\"name\":\"b\"}"), (Some("{\"id\":3}"), "{\"name\":\"c\"}")] {
+        let mut record = BaseRecord::<str, str>::to(&topic).payload(value);
+        record.key = key;
+        producer.send(record).map_err(|(e, _)| e).expect("room");
+    }
+    producer.flush(Duration::from_secs(10)).expect("stored");
+    let options = [("key.format", "json"), ("key.fields", "id"), ("value.fields-include", "EXCEPT_KEY"), BOUNDED];
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &options)).await.expect("it opens");
+    // As in Flink, a JSON key that is missing gives no row; here it is counted.
+    assert_eq!(reading.to_end().await.expect("it reads"), ["+I[1, a]", "+I[3, c]"]);
+    assert_eq!(reading.metric("numTombstones"), 1);
+}
+
+#[tokio::test]
+async fn aborted_and_control_records_do_not_show_and_do_not_block() {
+    let Some(kafka) = kafka::shared() else { return };
+    let topic = kafka.new_topic("transactions", 1);
+    let id = format!("tx-{topic}");
+    let producer: BaseProducer = kafka.client().set("transactional.id", &id).create().expect("a producer");
+    producer.init_transactions(Duration::from_secs(20)).expect("ready");
+    for (id, commit) in [(1, true), (2, false), (3, true), (4, false)] {
+        producer.begin_transaction().expect("begun");
+        let text = format!("{{\"id\":{id}}}");
+        producer.send(BaseRecord::<(), str>::to(&topic).payload(&text)).map_err(|(e, _)| e).expect("room");
+        producer.flush(Duration::from_secs(10)).expect("stored");
+        let limit = Duration::from_secs(20);
+        if commit { producer.commit_transaction(limit) } else { producer.abort_transaction(limit) }.expect("ended");
+    }
+    let rows = read_all(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it ends behind control records");
+    assert_eq!(rows, ["+I[1, null]", "+I[3, null]"]);
+    // An open transaction: "latest" is before it, so the read ends without waiting for its outcome.
+    producer.begin_transaction().expect("begun");
+    producer.send(BaseRecord::<(), str>::to(&topic).payload("{\"id\":5}")).map_err(|(e, _)| e).expect("room");
+    producer.flush(Duration::from_secs(10)).expect("stored");
+    let rows = read_all(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it ends");
+    assert_eq!(rows, ["+I[1, null]", "+I[3, null]"]);
+    producer.abort_transaction(Duration::from_secs(20)).expect("ended");
+}
+
+#[tokio::test]
+async fn a_missing_topic_is_named() {
+    let Some(kafka) = kafka::shared() else { return };
+    let text = error_of(Reading::start(&table(kafka.bootstrap(), "no-such-topic", &[])).await);
+    assert!(text.contains("Topic 'no-such-topic' does not exist") && text.contains(kafka.bootstrap()), "{text}");
+}
+
+#[tokio::test]
+async fn an_unreachable_broker_is_named_in_time() {
+    let options = [("properties.default.api.timeout.ms", "1500")];
+    let work = Reading::start(&table("127.0.0.1:1", "t", &options)).await;
+    let text = error_of(work);
+    assert!(text.contains("Cannot reach Kafka at '127.0.0.1:1'") && text.contains("refused"), "{text}");
+}
