@@ -20,10 +20,10 @@ mod job;
 mod late;
 mod notices;
 pub mod operator;
-#[path = "operators_stub.rs"]
 mod operators;
 mod plan;
 mod source;
+mod table;
 mod task;
 pub mod view;
 

@@ -202,8 +202,8 @@ fn is_comparable(ty: &LogicalType) -> bool {
 /// True if partial results of `call` over parts of the input can be merged whatever the order of the
 /// parts, so that it may be computed in two phases.
 pub fn can_merge(call: &AggregateCall) -> bool {
-    let base = matches!(call.function.as_str(), "COUNT" | "SUM" | "AVG" | "MIN" | "MAX")
-        || moment(&call.function).is_some();
+    let base =
+        matches!(call.function.as_str(), "COUNT" | "SUM" | "AVG" | "MIN" | "MAX") || moment(&call.function).is_some();
     base && call.args.len() <= 1
 }
 
@@ -254,7 +254,10 @@ pub fn accumulator(call: &AggregateCall, retracts: bool) -> Result<Box<dyn Group
         return Ok(inner);
     }
     if call.arg_types.len() != 1 {
-        return Err(Error::unsupported(format!("{}(DISTINCT ...) over several columns is not supported", call.function)));
+        return Err(Error::unsupported(format!(
+            "{}(DISTINCT ...) over several columns is not supported",
+            call.function
+        )));
     }
     Ok(Box::new(Distinct::new(inner, &arg_type(call)?.to_arrow(), retracts)?))
 }

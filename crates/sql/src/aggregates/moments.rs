@@ -336,8 +336,12 @@ impl GroupedAccumulator for Percentile {
             return Ok(Arc::new(groups.iter().map(|g| one(g, p)).collect::<Float64Array>()));
         }
         let present: Vec<bool> = groups.iter().map(|g| !self.groups[*g as usize].is_empty()).collect();
-        let values: Float64Array =
-            groups.iter().zip(&present).filter(|(_, p)| **p).flat_map(|(g, _)| self.fractions.iter().map(move |p| one(g, *p))).collect();
+        let values: Float64Array = groups
+            .iter()
+            .zip(&present)
+            .filter(|(_, p)| **p)
+            .flat_map(|(g, _)| self.fractions.iter().map(move |p| one(g, *p)))
+            .collect();
         let lengths = present.iter().map(|p| if *p { self.fractions.len() } else { 0 });
         Ok(Arc::new(list_of(Arc::new(values), lengths, Some(present.clone().into()))?))
     }

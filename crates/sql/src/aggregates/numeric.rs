@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Int64Array, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::{
-    DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use tidegate_api::function::{GroupedAccumulator, RowError};
 use tidegate_api::{Error, Result};
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int32Array, Int64Array, StringArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int32Array, Int64Array,
+    StringArray,
+};
 use arrow::datatypes::{Decimal128Type, Float64Type, Int8Type, Int64Type};
 use arrow::util::display::array_value_to_string;
+use tidegate_api::Value;
 use tidegate_api::expr::AggregateCall;
 use tidegate_api::types::{LogicalType, TypeKind};
-use tidegate_api::Value;
 
 use super::{accumulator, resolve, state_types};
 
@@ -65,8 +68,12 @@ fn sums_keep_their_type_and_wrap() {
     let big: ArrayRef = Arc::new(Int64Array::from(vec![-7, -8]));
     assert_eq!(text(&run(&call("AVG", &[ty(TypeKind::BigInt)], &[], false), &[big])), "-7");
     let none: ArrayRef = Arc::new(Int64Array::from(vec![None, None]));
-    for (function, expected) in [("SUM", "null"), ("AVG", "null"), ("MAX", "null"), ("COUNT", "0"), ("VAR_POP", "null")] {
-        assert_eq!(text(&run(&call(function, &[ty(TypeKind::BigInt)], &[], false), std::slice::from_ref(&none))), expected);
+    for (function, expected) in [("SUM", "null"), ("AVG", "null"), ("MAX", "null"), ("COUNT", "0"), ("VAR_POP", "null")]
+    {
+        assert_eq!(
+            text(&run(&call(function, &[ty(TypeKind::BigInt)], &[], false), std::slice::from_ref(&none))),
+            expected
+        );
     }
 }
 
@@ -74,7 +81,8 @@ fn sums_keep_their_type_and_wrap() {
 fn decimals_overflow_to_null_and_divide_half_up() {
     let d = ty(TypeKind::Decimal(38, 0));
     let nines = 10_i128.pow(38) - 1;
-    let values = |v: Vec<i128>| -> ArrayRef { Arc::new(Decimal128Array::from(v).with_precision_and_scale(38, 0).unwrap()) };
+    let values =
+        |v: Vec<i128>| -> ArrayRef { Arc::new(Decimal128Array::from(v).with_precision_and_scale(38, 0).unwrap()) };
     let sum = call("SUM", std::slice::from_ref(&d), &[], false);
     assert_eq!(text(&run(&sum, &[values(vec![nines, nines])])), "null");
     let fee = ty(TypeKind::Decimal(10, 2));
@@ -87,7 +95,8 @@ fn decimals_overflow_to_null_and_divide_half_up() {
 #[test]
 fn variance_of_integers_truncates() {
     let v: ArrayRef = Arc::new(Int64Array::from(vec![-7, -8, 4]));
-    let moment = |f: &str, v: &ArrayRef, t: TypeKind| text(&run(&call(f, &[ty(t)], &[], false), std::slice::from_ref(v)));
+    let moment =
+        |f: &str, v: &ArrayRef, t: TypeKind| text(&run(&call(f, &[ty(t)], &[], false), std::slice::from_ref(v)));
     assert_eq!(moment("VAR_POP", &v, TypeKind::BigInt), "29");
     let kg: ArrayRef = Arc::new(Float64Array::from(vec![0.25, 3.0]));
     assert_eq!(moment("VAR_SAMP", &kg, TypeKind::Double), "3.78125");
@@ -99,7 +108,9 @@ fn variance_of_integers_truncates() {
 #[test]
 fn values_in_arrival_order() {
     let tags: ArrayRef = Arc::new(StringArray::from(vec![Some("red"), None, Some("blue"), Some("red")]));
-    let of = |f: &str, params: &[Value], distinct| text(&run(&call(f, &[LogicalType::string()], params, distinct), std::slice::from_ref(&tags)));
+    let of = |f: &str, params: &[Value], distinct| {
+        text(&run(&call(f, &[LogicalType::string()], params, distinct), std::slice::from_ref(&tags)))
+    };
     assert_eq!(of("LISTAGG", &[], false), "red,blue,red");
     assert_eq!(of("LISTAGG", &[Value::String(" / ".into())], true), "red / blue");
     assert_eq!(of("FIRST_VALUE", &[], false), "red");
@@ -127,7 +138,10 @@ fn filters_and_groups() {
     let keep = BooleanArray::from(vec![Some(true), None, Some(true), Some(false)]);
     let mut sum = accumulator(&call("SUM", &[ty(TypeKind::Int)], &[], false), false).unwrap();
     sum.update(&[v], Some(&keep), &[1, 1, 1, 0], 3).unwrap();
-    assert_eq!(&sum.evaluate(&[0, 1, 2]).unwrap(), &(Arc::new(Int32Array::from(vec![None, Some(5), None])) as ArrayRef));
+    assert_eq!(
+        &sum.evaluate(&[0, 1, 2]).unwrap(),
+        &(Arc::new(Int32Array::from(vec![None, Some(5), None])) as ArrayRef)
+    );
 }
 
 #[test]

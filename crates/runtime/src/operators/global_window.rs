@@ -1,0 +1,172 @@
+//! The second phase of a window aggregate: partials become windows.
+//!
+//! One group set per slice. A tumbling window is its slice. A hopping window is put together from its
+//! slices each time, which leaves them whole for the next window. A cumulating window melts each slice
+//! into one growing set per longest window.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::{DataType, Int64Type, Schema as ArrowSchema};
+use tidegate_api::graph::WindowAggregateSpec;
+use tidegate_api::{Batch, Error, Result, Schema, Timestamp, Watermark, WindowKind};
+use tidegate_window::{TimeWindow, WindowAssigner};
+
+use super::aggregates::{AggregateSet, GroupSet, Rows, column_types, output_batch, split_by};
+use super::event_time::{LateCount, NextFire, assigner, window_columns};
+use crate::operator::{Operator, OperatorContext, Output};
+
+/// See the module.
+pub(super) struct GlobalWindowAggregate {
+    windows: WindowAssigner,
+    key_types: Vec<DataType>,
+    set: AggregateSet,
+    widths: Vec<usize>,
+    /// Groups by slice end.
+    slices: BTreeMap<Timestamp, GroupSet>,
+    /// Cumulating windows: what has melted, by the start of the window.
+    melted: BTreeMap<Timestamp, GroupSet>,
+    /// Windows that end here or earlier have fired.
+    floor: Timestamp,
+    watermark: Watermark,
+    next_fire: NextFire,
+    late: LateCount,
+    schema: Arc<ArrowSchema>,
+}
+
+impl GlobalWindowAggregate {
+    pub(super) fn new(
+        spec: &WindowAggregateSpec,
+        input: &Schema,
+        output: &Schema,
+        ctx: &OperatorContext,
+    ) -> Result<Self> {
+        let windows = assigner(&spec.window)?;
+        if windows.is_session() {
+            return Err(Error::internal("sessions have no global phase"));
+        }
+        let key_columns: Vec<usize> = (0..spec.keys.len()).collect();
+        let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), false);
+        let widths = set.state_widths()?;
+        if input.len() != key_columns.len() + widths.iter().sum::<usize>() + 2 {
+            return Err(Error::internal("the global window aggregate does not fit its local phase"));
+        }
+        Ok(GlobalWindowAggregate {
+            windows,
+            key_types: column_types(input, &key_columns)?,
+            set,
+            widths,
+            slices: BTreeMap::new(),
+            melted: BTreeMap::new(),
+            floor: Timestamp::MIN,
+            watermark: Watermark::MIN,
+            next_fire: NextFire::new(),
+            late: LateCount::new(ctx),
+            schema: output.to_arrow(),
+        })
+    }
+
+    fn add(&mut self, slice_end: Timestamp, rows: &Rows) -> Result<()> {
+        let columns = &rows.columns;
+        let row_counts = &columns[columns.len() - 1];
+        let last = self.windows.last_window_end(slice_end);
+        if last <= self.floor {
+            let count: i64 = row_counts.as_primitive::<Int64Type>().values().iter().sum();
+            let window = TimeWindow::new(self.windows.window_start(last), last);
+            self.late.drop_rows(count.unsigned_abs(), window, self.watermark);
+            return Ok(());
+        }
+        if !self.slices.contains_key(&slice_end) {
+            self.slices.insert(slice_end, GroupSet::new(&self.key_types, &self.set)?);
+        }
+        let Some(slice) = self.slices.get_mut(&slice_end) else {
+            return Err(Error::internal("a slice vanished"));
+        };
+        let keys = self.key_types.len();
+        slice.merge(&columns[..keys], &columns[keys..columns.len() - 2], &self.widths, row_counts)
+    }
+
+    /// The end of the next window to fire, whenever that is.
+    fn next_window(&self) -> Option<Timestamp> {
+        // A cumulating window that has started also fires for what has melted.
+        let melted = self.melted.keys().map(|start| start + self.windows.slice_size());
+        let ends = self.slices.keys().copied().chain(melted);
+        ends.filter_map(|slice_end| self.windows.first_window_after(slice_end, self.floor)).min()
+    }
+
+    fn fire(&mut self, end: Timestamp, out: &mut Output) -> Result<()> {
+        let window = TimeWindow::new(self.windows.window_start(end), end);
+        match self.windows.kind() {
+            WindowKind::Tumble { .. } | WindowKind::Session { .. } => {
+                if let Some(slice) = self.slices.remove(&end) {
+                    self.emit(window, &slice, out)?;
+                }
+            }
+            WindowKind::Hop { .. } => {
+                let mut parts = self.slices.range(window.start + 1..=end).map(|(_, slice)| slice);
+                if let (Some(first), second) = (parts.next(), parts.next()) {
+                    match second {
+                        None => self.emit(window, first, out)?,
+                        Some(second) => {
+                            let mut whole = GroupSet::new(&self.key_types, &self.set)?;
+                            [first, second].into_iter().chain(parts).try_for_each(|part| whole.absorb(part))?;
+                            self.emit(window, &whole, out)?;
+                        }
+                    }
+                }
+                let expired = self.windows.expired_slice_end(end);
+                self.slices = self.slices.split_off(&(expired + 1));
+            }
+            WindowKind::Cumulate { size, .. } => {
+                let mut whole = match self.melted.remove(&window.start) {
+                    Some(whole) => whole,
+                    None => GroupSet::new(&self.key_types, &self.set)?,
+                };
+                let later = self.slices.split_off(&(end + 1));
+                for slice in std::mem::replace(&mut self.slices, later).into_values() {
+                    whole.absorb(&slice)?;
+                }
+                self.emit(window, &whole, out)?;
+                if end < window.start + size {
+                    self.melted.insert(window.start, whole);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn emit(&self, window: TimeWindow, groups: &GroupSet, out: &mut Output) -> Result<()> {
+        for chunk in groups.chunks() {
+            let mut columns = groups.results(&chunk)?;
+            columns.extend(window_columns(&self.windows, std::iter::repeat_n(window, chunk.len())));
+            out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
+        }
+        Ok(())
+    }
+}
+
+impl Operator for GlobalWindowAggregate {
+    fn process_batch(&mut self, _: usize, batch: Batch, _: &mut Output) -> Result<()> {
+        let all: Vec<usize> = (0..batch.columns.num_columns()).collect();
+        let ends = batch.columns.column(all.len() - 2).as_primitive::<Int64Type>().values().clone();
+        split_by(&batch, &ends, &all, |end, rows| self.add(end, &rows))
+    }
+
+    fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
+        if self.next_fire.reached(&self.windows, watermark) {
+            while let Some(end) = self.next_window().filter(|e| self.windows.is_fired(*e, watermark.timestamp())) {
+                self.fire(end, out)?;
+                self.floor = end;
+            }
+            self.floor = match watermark {
+                Watermark::MAX => Timestamp::MAX,
+                // Every window end is a slice end.
+                _ => self.floor.max(self.windows.last_fired_slice(watermark.timestamp())),
+            };
+        }
+        self.watermark = watermark;
+        out.watermark(watermark);
+        Ok(())
+    }
+}

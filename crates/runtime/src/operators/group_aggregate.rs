@@ -1,0 +1,243 @@
+//! GROUP BY without a window: a table that changes with every row.
+//!
+//! Flink updates its result row by row: the first row of a key gives `+I`, each later one `-U` and `+U`
+//! if the result changed, and the one that empties a group `-D`. To do that on columns, a batch is
+//! worked off in rounds: round `r` takes the `r`-th row of each key, so a round holds a key once and can
+//! be evaluated before and after as a whole. Then the changes go out in the order of the rows.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt8Array, UInt32Array, make_comparator};
+use arrow::compute::kernels::cmp::not_distinct;
+use arrow::compute::{SortOptions, interleave, take};
+use arrow::datatypes::{DataType, Schema as ArrowSchema};
+use tidegate_api::graph::GroupAggregateSpec;
+use tidegate_api::{Batch, Result, RowKind, Schema};
+
+use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
+use crate::operator::{Operator, OperatorContext, Output};
+use crate::table::GroupTable;
+
+/// The slot of a key without state.
+const NO_SLOT: u32 = u32::MAX;
+
+/// One emitted row: which input row caused it, and where its results lie.
+struct Change {
+    row: u32,
+    kind: RowKind,
+    /// Result set (two per round: before and after) and position in it.
+    at: (usize, usize),
+}
+
+/// See the module.
+pub(super) struct GroupAggregate {
+    keys: Vec<usize>,
+    key_types: Vec<DataType>,
+    set: AggregateSet,
+    updating_input: bool,
+    emit_update_before: bool,
+    table: GroupTable,
+    /// For each key of the table, where its accumulators are.
+    slot_of: Vec<u32>,
+    accumulators: Accumulators,
+    /// Rows in each slot.
+    row_counts: Vec<i64>,
+    dead: usize,
+    groups: Vec<u32>,
+    schema: Arc<ArrowSchema>,
+}
+
+impl GroupAggregate {
+    pub(super) fn new(
+        spec: &GroupAggregateSpec,
+        input: &Schema,
+        output: &Schema,
+        ctx: &OperatorContext,
+    ) -> Result<Self> {
+        let key_types = column_types(input, &spec.keys)?;
+        let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
+        Ok(GroupAggregate {
+            keys: spec.keys.clone(),
+            table: GroupTable::new(&key_types)?,
+            key_types,
+            accumulators: set.accumulators()?,
+            set,
+            updating_input: spec.updating_input,
+            emit_update_before: spec.emit_update_before,
+            slot_of: Vec::new(),
+            row_counts: Vec::new(),
+            dead: 0,
+            groups: Vec::new(),
+            schema: output.to_arrow(),
+        })
+    }
+
+    /// `SELECT DISTINCT` over insertions: the first row of each key.
+    fn first_rows(&self, known: usize) -> Vec<Change> {
+        let mut next = known as u32;
+        let mut changes = Vec::new();
+        for (row, group) in self.groups.iter().enumerate() {
+            if *group == next {
+                changes.push(Change { row: row as u32, kind: RowKind::Insert, at: (0, 0) });
+                next += 1;
+            }
+        }
+        changes
+    }
+
+    /// The rows of each round, by their position in the batch.
+    fn rounds(&self) -> Vec<Vec<u32>> {
+        let mut seen = vec![0_u32; self.table.len()];
+        let mut rounds: Vec<Vec<u32>> = Vec::new();
+        for (row, group) in self.groups.iter().enumerate() {
+            let round = &mut seen[*group as usize];
+            match rounds.get_mut(*round as usize) {
+                Some(rows) => rows.push(row as u32),
+                None => rounds.push(vec![row as u32]),
+            }
+            *round += 1;
+        }
+        rounds
+    }
+
+    /// Works one round off and appends its results and changes.
+    fn round(
+        &mut self,
+        batch: &Batch,
+        mut rows: Vec<u32>,
+        results: &mut Vec<Vec<ArrayRef>>,
+        changes: &mut Vec<Change>,
+    ) -> Result<()> {
+        let addition = |row: u32| batch.kind(row as usize).is_addition();
+        if self.updating_input {
+            // What takes back from nothing is ignored.
+            rows.retain(|row| addition(*row) || self.slot_of[self.groups[*row as usize] as usize] != NO_SLOT);
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let first_new = self.row_counts.len() as u32;
+        let mut slots = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let slot = &mut self.slot_of[self.groups[*row as usize] as usize];
+            if *slot == NO_SLOT {
+                *slot = self.row_counts.len() as u32;
+                self.row_counts.push(0);
+            }
+            self.row_counts[*slot as usize] += if addition(*row) { 1 } else { -1 };
+            slots.push(*slot);
+        }
+        let n = self.row_counts.len();
+        if n as u32 > first_new {
+            self.accumulators.update(&self.set, Rows::slice(batch, 0, 0).columns.as_slice(), None, &[], n)?;
+        }
+        let before = self.accumulators.results(&slots)?;
+        let needed: Vec<usize> = self.set.columns().collect();
+        let taken = match rows.len() {
+            1 => Rows::slice(batch, rows[0] as usize, 1),
+            len if len == batch.num_rows() => Rows::all(batch),
+            _ => Rows::take(batch, rows.clone(), &needed)?,
+        };
+        self.accumulators.update(&self.set, &taken.columns, taken.kinds.as_ref(), &slots, n)?;
+        let after = self.accumulators.results(&slots)?;
+
+        let same = equal_rows(&before, &after, slots.len())?;
+        let set = results.len();
+        for (i, (row, slot)) in rows.iter().zip(&slots).enumerate() {
+            let mut change = |kind, set| changes.push(Change { row: *row, kind, at: (set, i) });
+            if self.updating_input && self.row_counts[*slot as usize] == 0 {
+                if *slot < first_new {
+                    change(RowKind::Delete, set);
+                }
+                self.slot_of[self.groups[*row as usize] as usize] = NO_SLOT;
+                self.dead += 1;
+            } else if *slot >= first_new {
+                change(RowKind::Insert, set + 1);
+            } else if !same[i] {
+                if self.emit_update_before {
+                    change(RowKind::UpdateBefore, set);
+                }
+                change(RowKind::UpdateAfter, set + 1);
+            }
+        }
+        results.extend([before, after]);
+        Ok(())
+    }
+
+    fn emit(&self, batch: &Batch, results: &[Vec<ArrayRef>], changes: &[Change], out: &mut Output) -> Result<()> {
+        for chunk in changes.chunks(BATCH_ROWS) {
+            let rows = UInt32Array::from_iter_values(chunk.iter().map(|c| c.row));
+            let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.keys.len() + self.set.len());
+            for key in &self.keys {
+                columns.push(take(batch.columns.column(*key), &rows, None)?);
+            }
+            let at: Vec<(usize, usize)> = chunk.iter().map(|c| c.at).collect();
+            for call in 0..self.set.len() {
+                let parts: Vec<&dyn Array> = results.iter().map(|r| r[call].as_ref()).collect();
+                columns.push(interleave(&parts, &at)?);
+            }
+            let inserts = chunk.iter().all(|c| c.kind == RowKind::Insert);
+            let kinds = (!inserts).then(|| UInt8Array::from_iter_values(chunk.iter().map(|c| c.kind.to_byte())));
+            out.batch(Batch { columns: output_batch(&self.schema, columns, chunk.len())?, kinds });
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of dead groups back once they are the majority.
+    fn forget_dead(&mut self) -> Result<()> {
+        if self.dead <= self.row_counts.len() / 2 + 4_096 {
+            return Ok(());
+        }
+        let alive: Vec<u32> = (0..self.slot_of.len() as u32).filter(|k| self.slot_of[*k as usize] != NO_SLOT).collect();
+        let old: Vec<u32> = alive.iter().map(|k| self.slot_of[*k as usize]).collect();
+        let columns = self.table.keys(&alive)?;
+        self.table = GroupTable::new(&self.key_types)?;
+        let mut new = Vec::new();
+        self.table.intern(&columns, alive.len(), &mut new)?;
+        let mut fresh = self.set.accumulators()?;
+        fresh.merge_from(&self.accumulators, &old, &new, new.len())?;
+        self.accumulators = fresh;
+        self.row_counts = old.iter().map(|slot| self.row_counts[*slot as usize]).collect();
+        self.slot_of = new;
+        self.dead = 0;
+        Ok(())
+    }
+}
+
+/// For each row, whether all columns agree; NULL agrees with NULL.
+fn equal_rows(before: &[ArrayRef], after: &[ArrayRef], rows: usize) -> Result<Vec<bool>> {
+    let mut same = vec![true; rows];
+    for (b, a) in before.iter().zip(after) {
+        if b.data_type().is_nested() {
+            let compare = make_comparator(b, a, SortOptions::default())?;
+            same.iter_mut().enumerate().for_each(|(i, s)| *s &= compare(i, i).is_eq());
+        } else {
+            let equal = not_distinct(b, a)?;
+            same.iter_mut().zip(equal.values()).for_each(|(s, e)| *s &= e);
+        }
+    }
+    Ok(same)
+}
+
+impl Operator for GroupAggregate {
+    fn process_batch(&mut self, _: usize, batch: Batch, out: &mut Output) -> Result<()> {
+        let known = self.table.len();
+        let key_columns: Vec<ArrayRef> = self.keys.iter().map(|k| batch.columns.column(*k).clone()).collect();
+        self.table.intern(&key_columns, batch.num_rows(), &mut self.groups)?;
+        if self.set.len() == 0 && !self.updating_input {
+            return self.emit(&batch, &[], &self.first_rows(known), out);
+        }
+        self.slot_of.resize(self.table.len(), NO_SLOT);
+        let (mut results, mut changes) = (Vec::new(), Vec::new());
+        let rounds = self.rounds();
+        let several = rounds.len() > 1;
+        for rows in rounds {
+            self.round(&batch, rows, &mut results, &mut changes)?;
+        }
+        if several {
+            changes.sort_by_key(|c| c.row);
+        }
+        self.emit(&batch, &results, &changes, out)?;
+        self.forget_dead()
+    }
+}

@@ -1,0 +1,105 @@
+//! The first phase of a window aggregate: partial results per slice, before the shuffle.
+//!
+//! A partial leaves before the watermark that closes a slice does, so the second phase sees it while the
+//! windows that the rows belong to are as open as they were when the rows came. Watermarks that close
+//! nothing pass without a flush.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::{DataType, Schema as ArrowSchema};
+use tidegate_api::graph::{WindowAggregateSpec, WindowInput};
+use tidegate_api::{Batch, Error, Result, Schema, Timestamp, Watermark};
+use tidegate_window::WindowAssigner;
+
+use super::aggregates::{AggregateSet, GroupSet, column_types, output_batch, split_by};
+use super::event_time::{NextFire, RowTimes, assigner};
+use crate::operator::{Operator, OperatorContext, Output};
+
+/// Groups held before partials are flushed early, to bound memory.
+const GROUPS_MAX: usize = 100_000;
+
+/// See the module.
+pub(super) struct LocalWindowAggregate {
+    windows: WindowAssigner,
+    times: RowTimes,
+    keys: Vec<usize>,
+    key_types: Vec<DataType>,
+    set: AggregateSet,
+    needed: Vec<usize>,
+    slices: BTreeMap<Timestamp, GroupSet>,
+    next_fire: NextFire,
+    schema: Arc<ArrowSchema>,
+}
+
+impl LocalWindowAggregate {
+    pub(super) fn new(
+        spec: &WindowAggregateSpec,
+        input: &Schema,
+        output: &Schema,
+        ctx: &OperatorContext,
+    ) -> Result<Self> {
+        let WindowInput::TimeColumn(time_column) = spec.input else {
+            return Err(Error::internal("attached windows have no local phase"));
+        };
+        let windows = assigner(&spec.window)?;
+        if windows.is_session() || spec.updating_input {
+            return Err(Error::internal("sessions and updating inputs have no local phase"));
+        }
+        let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), false);
+        Ok(LocalWindowAggregate {
+            times: RowTimes::new(time_column, &windows),
+            windows,
+            key_types: column_types(input, &spec.keys)?,
+            needed: spec.keys.iter().copied().chain(set.columns()).collect(),
+            keys: spec.keys.clone(),
+            set,
+            slices: BTreeMap::new(),
+            next_fire: NextFire::new(),
+            schema: output.to_arrow(),
+        })
+    }
+
+    fn flush(&mut self, out: &mut Output) -> Result<()> {
+        for (end, slice) in std::mem::take(&mut self.slices) {
+            for groups in slice.chunks() {
+                let (mut columns, row_counts) = slice.states(&groups)?;
+                let ends: ArrayRef = Arc::new(Int64Array::from_value(end, groups.len()));
+                columns.extend([ends, row_counts]);
+                out.batch(Batch::inserts(output_batch(&self.schema, columns, groups.len())?));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operator for LocalWindowAggregate {
+    fn process_batch(&mut self, _: usize, batch: Batch, out: &mut Output) -> Result<()> {
+        let ends = self.times.slice_ends(&batch, &self.windows)?;
+        let (slices, set, keys, types) = (&mut self.slices, &self.set, &self.keys, &self.key_types);
+        split_by(&batch, &ends, &self.needed, |end, rows| {
+            let slice = match slices.entry(end) {
+                std::collections::btree_map::Entry::Occupied(slice) => slice.into_mut(),
+                std::collections::btree_map::Entry::Vacant(place) => place.insert(GroupSet::new(types, set)?),
+            };
+            slice.update(set, keys, &rows)
+        })?;
+        if self.slices.values().map(GroupSet::len).sum::<usize>() > GROUPS_MAX {
+            self.flush(out)?;
+        }
+        Ok(())
+    }
+
+    fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
+        if self.next_fire.reached(&self.windows, watermark) {
+            self.flush(out)?;
+        }
+        out.watermark(watermark);
+        Ok(())
+    }
+
+    fn end_of_input(&mut self, out: &mut Output) -> Result<()> {
+        self.flush(out)
+    }
+}
