@@ -6,5 +6,5 @@ pub mod catalog;
 pub mod functions;
 pub mod lexer;
 pub mod parser;
-pub mod script;
 pub mod plan;
+pub mod script;
