@@ -75,7 +75,10 @@ async fn startup_modes() {
     assert!(read(vec![mode("latest-offset")]).await.expect("nothing").is_empty());
     let other = || ("properties.group.id", format!("another-group-of-{topic}"));
     let text = error_of(read(vec![mode("group-offsets"), other()]).await);
-    assert!(text.contains(&topic) && text.contains("another-group-of-") && text.contains("auto.offset.reset"), "{text}");
+    assert!(
+        text.contains(&topic) && text.contains("another-group-of-") && text.contains("auto.offset.reset"),
+        "{text}"
+    );
     let reset = ("properties.auto.offset.reset", "earliest".to_owned());
     assert_eq!(read(vec![mode("group-offsets"), other(), reset]).await.expect("reset").len(), 5);
 }
@@ -193,7 +196,8 @@ async fn metadata_columns() {
     let record = BaseRecord::<(), str>::to(&topic).payload("{\"id\":1}").headers(headers).timestamp(1_750_000_000_123);
     producer.send(record).map_err(|(e, _)| e).expect("room");
     producer.flush(Duration::from_secs(10)).expect("stored");
-    let keys = ["topic", "partition", "offset", "timestamp", "timestamp-type", "leader-epoch", "headers", "header-list"];
+    let keys =
+        ["topic", "partition", "offset", "timestamp", "timestamp-type", "leader-epoch", "headers", "header-list"];
     let rows = read_all(&with_metadata(table(kafka.bootstrap(), &topic, &[BOUNDED]), &keys)).await.expect("it reads");
     let expected = format!(
         "+I[1, null, {topic}, 0, 0, 2025-06-15T15:06:40.123Z, CreateTime, 0, {{h=[50], n=null}}, \
@@ -228,7 +232,9 @@ async fn keys_are_read_beside_values() {
     let Some(kafka) = kafka::shared() else { return };
     let topic = kafka.new_topic("keys", 1);
     let producer: BaseProducer = kafka.client().create().expect("a producer");
-    for (key, value) in [(Some("{\"id\":1}"), "{\"name\":\"a\"}"), (None, "{\"name\":\"b\"}"), (Some("{\"id\":3}"), "{\"name\":\"c\"}")] {
+    for (key, value) in
+        [(Some("{\"id\":1}"), "{\"name\":\"a\"}"), (None, "{\"name\":\"b\"}"), (Some("{\"id\":3}"), "{\"name\":\"c\"}")]
+    {
         let mut record = BaseRecord::<str, str>::to(&topic).payload(value);
         record.key = key;
         producer.send(record).map_err(|(e, _)| e).expect("room");

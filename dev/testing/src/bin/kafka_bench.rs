@@ -39,7 +39,10 @@ fn main() -> ExitCode {
 fn bench(tidegate: &str, folder: &str) -> Result<(), String> {
     let python = |more: &[&str]| {
         let mut command = Command::new("python3");
-        command.arg(workspace().join("dev/bench/bench.py")).args(["--tidegate", tidegate, "--folder", folder]).args(more);
+        command
+            .arg(workspace().join("dev/bench/bench.py"))
+            .args(["--tidegate", tidegate, "--folder", folder])
+            .args(more);
         command.status().map_err(|e| e.to_string()).and_then(|s| if s.success() { Ok(()) } else { Err(s.to_string()) })
     };
     python(&["--only", "generate"])?;
@@ -86,9 +89,11 @@ fn consume(bootstrap: &str, topic: &str) -> Result<(), String> {
     let mut list = TopicPartitionList::new();
     for partition in 0..PARTITIONS {
         list.add_partition_offset(topic, partition, Offset::Beginning).map_err(|e| e.to_string())?;
-        let (_, end) = consumer.fetch_watermarks(topic, partition, Duration::from_secs(10)).map_err(|e| e.to_string())?;
+        let (_, end) =
+            consumer.fetch_watermarks(topic, partition, Duration::from_secs(10)).map_err(|e| e.to_string())?;
         // SAFETY: a live client and a NUL-terminated name; the queue lives until the process ends.
-        let queue = unsafe { sys::rd_kafka_queue_get_partition(consumer.client().native_ptr(), name.as_ptr(), partition) };
+        let queue =
+            unsafe { sys::rd_kafka_queue_get_partition(consumer.client().native_ptr(), name.as_ptr(), partition) };
         // SAFETY: the queue that was just made; NULL keeps its messages in it.
         unsafe { sys::rd_kafka_queue_forward(queue, ptr::null_mut()) };
         queues.push((queue, end));
