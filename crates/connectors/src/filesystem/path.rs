@@ -77,7 +77,7 @@ impl TablePath {
         let mut all = Vec::new();
         walk(Path::new(base), &mut all)?;
         let prefix = if base == "." && !text.starts_with("./") { "./" } else { "" };
-        let mut matches = |path: &PathBuf| {
+        let matches = |path: &PathBuf| {
             let text = path.to_string_lossy();
             pattern.is_match(text.strip_prefix(prefix).unwrap_or(&text))
         };

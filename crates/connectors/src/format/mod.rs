@@ -4,7 +4,9 @@
 //! columns it fills. A row is atomic: a message that fails leaves nothing behind, so the caller may go on with
 //! the next one. The caller knows the place (topic and offset, file and line) and adds it with [`decode_failure`].
 
+pub(crate) mod csv;
 pub(crate) mod json;
+pub(crate) mod raw;
 pub(crate) mod text;
 
 use std::ops::Range;
@@ -195,7 +197,9 @@ pub fn decoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<
     let name = options.required(key)?;
     let prefix = option_prefix(key, name);
     match name {
+        "csv" => Ok(Arc::new(csv::CsvFormat::read(options, &prefix)?)),
         "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
+        "raw" => Ok(Arc::new(raw::RawFormat::read(options, &prefix)?)),
         _ => Err(unknown_format(name)),
     }
 }
@@ -205,7 +209,9 @@ pub fn encoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<
     let name = options.required(key)?;
     let prefix = option_prefix(key, name);
     match name {
+        "csv" => Ok(Arc::new(csv::CsvFormat::read(options, &prefix)?)),
         "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
+        "raw" => Ok(Arc::new(raw::RawFormat::read(options, &prefix)?)),
         _ => Err(unknown_format(name)),
     }
 }
