@@ -46,7 +46,8 @@ mod tests {
             Arc::new(TimestampMicrosecondArray::from(vec![Some(1_999), Some(-1), None, Some(-6795364578871000)]));
         milliseconds(&micros, i64::MIN, &mut into).unwrap();
         assert_eq!(into, [1, -1, i64::MIN, -6795364578871]);
-        let nanos: ArrayRef = Arc::new(Decimal128Array::from(vec![Some(1_999_999), Some(-1)]));
+        let nanos: ArrayRef =
+            Arc::new(Decimal128Array::from(vec![1_999_999, -1]).with_precision_and_scale(38, 0).unwrap());
         milliseconds(&nanos, i64::MIN, &mut into).unwrap();
         assert_eq!(into, [1, -1]);
     }

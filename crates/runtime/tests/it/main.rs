@@ -1,0 +1,6 @@
+//! Jobs run by the engine with connectors and functions made for the test.
+
+mod batching;
+mod engine;
+mod event_time;
+mod fakes;
