@@ -4,6 +4,7 @@
 //! message into columns and back. They meet in [`format`]: any connector works with any format.
 
 pub mod blackhole;
+pub mod datagen;
 pub mod filesystem;
 pub mod format;
 pub mod kafka;
@@ -21,6 +22,7 @@ use tidegate_api::connector::ConnectorRegistry;
 /// Adds every connector of this crate.
 pub fn register_all(registry: &mut ConnectorRegistry) {
     registry.register(Arc::new(blackhole::BlackholeFactory));
+    registry.register(Arc::new(datagen::DatagenFactory));
     registry.register(Arc::new(filesystem::FilesystemFactory));
     registry.register(Arc::new(print::PrintFactory));
     registry.register(Arc::new(kafka::KafkaFactory));
