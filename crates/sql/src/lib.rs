@@ -8,3 +8,4 @@ pub mod lexer;
 pub mod parser;
 pub mod plan;
 pub mod script;
+pub mod session;

@@ -20,7 +20,7 @@ pub struct ScriptStatement {
 }
 
 /// The statements of a script. Fails on a string, quoted name or comment without end.
-pub fn split(script: &str) -> Result<Vec<ScriptStatement>> {
+pub fn split_script(script: &str) -> Result<Vec<ScriptStatement>> {
     let mut splitter =
         Splitter { cursor: Cursor::new(script, 1, 1), out: Vec::new(), open: None, words: Words::default() };
     splitter.run()?;
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn texts(script: &str) -> Vec<String> {
-        split(script).unwrap().into_iter().map(|s| s.text).collect()
+        split_script(script).unwrap().into_iter().map(|s| s.text).collect()
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn statements_know_their_place() {
-        let all = split("SET 'a' = 'b';\n\n  -- c\n  SELECT 1").unwrap();
+        let all = split_script("SET 'a' = 'b';\n\n  -- c\n  SELECT 1").unwrap();
         assert_eq!((all[1].line, all[1].column), (4, 3));
     }
 
@@ -206,7 +206,7 @@ mod tests {
             ("SELECT `abc;", "quoted name that starts at line 1, column 8"),
             ("SELECT 1 /* abc;", "comment that starts at line 1, column 10"),
         ] {
-            let message = split(script).unwrap_err().to_string();
+            let message = split_script(script).unwrap_err().to_string();
             assert!(message.contains(want), "{message}");
         }
     }

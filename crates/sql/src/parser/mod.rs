@@ -56,6 +56,14 @@ pub fn parse_query(text: &str) -> Result<crate::ast::Query> {
     Ok(parsed)
 }
 
+/// Parses the text of a type.
+pub fn parse_type(text: &str) -> Result<crate::ast::DataType> {
+    let mut parser = Parser::new(text, 1, 1);
+    let parsed = parser.data_type()?;
+    parser.end()?;
+    Ok(parsed)
+}
+
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,

@@ -353,7 +353,7 @@ mod soup {
         #[test]
         fn no_text_panics(text in "\\PC{0,60}") {
             let _ = super::parse(&text);
-            let _ = crate::script::split(&text);
+            let _ = crate::script::split_script(&text);
         }
     }
 }

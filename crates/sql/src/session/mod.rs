@@ -1,0 +1,226 @@
+//! A session: settings and catalogs, and what each statement does to them.
+//!
+//! A statement is parsed when it is executed, not before, because it sees what those before it have
+//! made. Queries and inserts become a [`PlannedJob`]; running it is the caller's business. A
+//! statement that fails changes nothing.
+
+mod ctas;
+mod ddl;
+mod describe;
+mod show;
+mod show_create;
+
+use tidegate_api::config::Configuration;
+use tidegate_api::connector::ConnectorRegistry;
+use tidegate_api::graph::JobGraph;
+use tidegate_api::{Error, Result, Schema};
+
+use crate::ast::{Insert, ObjectName, Query, Span, Statement};
+use crate::catalog::Catalog;
+use crate::parser::parse_statement;
+use crate::plan::Planner;
+use crate::script::ScriptStatement;
+
+/// What a statement came to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Nothing to show.
+    Done,
+    /// Rows to show; `None` is NULL.
+    Table {
+        /// Column names.
+        columns: Vec<String>,
+        /// Rows.
+        rows: Vec<Vec<Option<String>>>,
+    },
+    /// Text to show: `EXPLAIN`, `SHOW CREATE`.
+    Text(String),
+    /// A job to run.
+    Job(Box<PlannedJob>),
+    /// `QUIT`.
+    Quit,
+}
+
+/// A job that a statement asks for.
+#[derive(Clone, Debug)]
+pub struct PlannedJob {
+    /// What to run.
+    pub graph: JobGraph,
+    /// What it is for.
+    pub kind: JobKind,
+}
+
+/// What a job is for.
+#[derive(Clone, Debug)]
+pub enum JobKind {
+    /// It writes to tables.
+    Insert {
+        /// Their identifiers, `catalog.database.table`, one per insert.
+        sinks: Vec<String>,
+    },
+    /// Its rows go to the client.
+    Select {
+        /// The rows' columns.
+        schema: Schema,
+    },
+}
+
+/// Settings, catalogs and connectors.
+pub struct Session {
+    catalog: Catalog,
+    config: Configuration,
+    /// What `RESET` goes back to.
+    initial: Configuration,
+    connectors: ConnectorRegistry,
+    /// The inserts since `BEGIN STATEMENT SET`.
+    open_set: Option<Vec<Insert>>,
+}
+
+impl Session {
+    /// A session with an empty default catalog.
+    pub fn new(connectors: ConnectorRegistry, config: Configuration) -> Session {
+        let catalog = Catalog::new(
+            config.get("table.builtin-catalog-name").unwrap_or("default_catalog"),
+            config.get("table.builtin-database-name").unwrap_or("default_database"),
+        );
+        Session { catalog, initial: config.clone(), config, connectors, open_set: None }
+    }
+
+    /// The settings now.
+    pub fn config(&self) -> &Configuration {
+        &self.config
+    }
+
+    /// The catalogs now.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Whether a `BEGIN STATEMENT SET` waits for its `END`: a script that ends so has inserts that
+    /// never ran.
+    pub fn has_open_statement_set(&self) -> bool {
+        self.open_set.is_some()
+    }
+
+    /// Runs one statement.
+    pub fn execute(&mut self, statement: &ScriptStatement) -> Result<Outcome> {
+        let parsed = parse_statement(statement)?;
+        self.execute_parsed(parsed).map_err(|e| match e.message.contains("line ") {
+            true => e,
+            false => e.context(format!("Statement at line {}, column {}", statement.line, statement.column)),
+        })
+    }
+
+    fn execute_parsed(&mut self, statement: Statement) -> Result<Outcome> {
+        if self.open_set.is_some() && !matches!(statement, Statement::Insert(_) | Statement::EndStatementSet) {
+            return Err(Error::invalid("Only INSERT statement is allowed in Statement Set or use 'END' to submit it."));
+        }
+        match statement {
+            Statement::Insert(insert) => self.insert(*insert),
+            Statement::StatementSet(inserts) => self.inserts(&inserts),
+            Statement::BeginStatementSet => {
+                self.open_set = Some(Vec::new());
+                Ok(Outcome::Done)
+            }
+            Statement::EndStatementSet => match self.open_set.take() {
+                None => Err(Error::invalid(
+                    "No Statement Set to submit. \"END\" command should be used after \"BEGIN STATEMENT SET\".",
+                )),
+                Some(inserts) if inserts.is_empty() => Ok(Outcome::Done),
+                Some(inserts) => self.inserts(&inserts),
+            },
+            Statement::Query(query) => self.query(&query),
+            Statement::Explain { details: _, statement } => self.explain(*statement),
+            Statement::Set(None) => Ok(self.settings()),
+            Statement::Set(Some((key, value))) => self.set(&key, &value),
+            Statement::Reset(key) => Ok(self.reset(key.as_deref())),
+            Statement::Use(name) => self.catalog.use_database(&name).map(|()| Outcome::Done),
+            Statement::UseCatalog(name) => self.catalog.use_catalog(&name.value).map(|()| Outcome::Done),
+            Statement::Show(show) => self.show(&show),
+            Statement::Describe { object, extended, name } => self.describe(object, extended, &name),
+            Statement::AddJar(_) | Statement::RemoveJar(_) | Statement::Clear | Statement::Help => Ok(Outcome::Done),
+            Statement::Quit => Ok(Outcome::Quit),
+            Statement::Unsupported { name, span } => Err(unsupported(span, name)),
+            ddl => self.ddl(ddl),
+        }
+    }
+
+    fn planner(&self) -> Planner<'_> {
+        Planner::new(&self.catalog, &self.config, &self.connectors)
+    }
+
+    fn insert(&mut self, insert: Insert) -> Result<Outcome> {
+        if let Some(set) = &mut self.open_set {
+            set.push(insert);
+            return Ok(Outcome::Done);
+        }
+        self.inserts(std::slice::from_ref(&insert))
+    }
+
+    fn inserts(&self, inserts: &[Insert]) -> Result<Outcome> {
+        let graph = self.planner().plan_inserts(inserts)?;
+        let sinks = inserts.iter().map(|i| self.catalog.qualify(&i.target).identifier()).collect();
+        Ok(Outcome::Job(Box::new(PlannedJob { graph, kind: JobKind::Insert { sinks } })))
+    }
+
+    fn query(&self, query: &Query) -> Result<Outcome> {
+        let (graph, schema) = self.planner().plan_select(query)?;
+        Ok(Outcome::Job(Box::new(PlannedJob { graph, kind: JobKind::Select { schema } })))
+    }
+
+    fn explain(&self, statement: Statement) -> Result<Outcome> {
+        let planner = self.planner();
+        let text = match statement {
+            Statement::Insert(insert) => planner.explain_inserts(std::slice::from_ref(&insert))?,
+            Statement::StatementSet(inserts) => planner.explain_inserts(&inserts)?,
+            Statement::Query(query) => planner.explain_query(&query)?,
+            Statement::CreateTable(create) => self.explain_create_as(&create)?,
+            _ => return Err(Error::invalid("EXPLAIN is for queries, INSERT, STATEMENT SET and CREATE TABLE ... AS.")),
+        };
+        Ok(Outcome::Text(text))
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<Outcome> {
+        let key = key.trim();
+        if key.is_empty() {
+            return Err(Error::invalid("SET needs a key that is not empty."));
+        }
+        self.config.set(key, value.trim());
+        Ok(Outcome::Done)
+    }
+
+    fn settings(&self) -> Outcome {
+        let row = |(k, v): (&String, &String)| vec![Some(k.clone()), Some(v.clone())];
+        Outcome::Table {
+            columns: vec!["key".into(), "value".into()],
+            rows: self.config.values.iter().map(row).collect(),
+        }
+    }
+
+    fn reset(&mut self, key: Option<&str>) -> Outcome {
+        match key.map(str::trim) {
+            None => self.config = self.initial.clone(),
+            Some(key) => match self.initial.get(key) {
+                Some(value) => self.config.set(key, value),
+                None => drop(self.config.values.remove(key)),
+            },
+        }
+        Outcome::Done
+    }
+}
+
+/// A statement that Tidegate does not run.
+fn unsupported(span: Span, what: &str) -> Error {
+    Error::unsupported(format!(
+        "At line {}, column {}: {what} is not supported by Tidegate yet.",
+        span.line, span.column
+    ))
+}
+
+/// The same for one that has a name.
+fn unsupported_name(name: &ObjectName, what: &str) -> Error {
+    unsupported(name.span(), what)
+}
+
+#[cfg(test)]
+mod tests;
