@@ -88,7 +88,9 @@ impl Accumulators {
             return self.apply(set, columns, groups, group_count, false);
         };
         for (from, len, back) in runs_of(groups.len(), |row| !RowKind::from_byte(kinds.value(row)).is_addition()) {
-            let part: Vec<ArrayRef> = columns.iter().map(|c| c.slice(from, len)).collect();
+            // Columns nobody reads may be empty.
+            let slice = |c: &ArrayRef| if c.len() == groups.len() { c.slice(from, len) } else { c.clone() };
+            let part: Vec<ArrayRef> = columns.iter().map(slice).collect();
             self.apply(set, &part, &groups[from..from + len], group_count, back)?;
         }
         Ok(())

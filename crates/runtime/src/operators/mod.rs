@@ -62,3 +62,6 @@ pub fn build(
         | OperatorSpec::Sink(_) => return Ok(None),
     }))
 }
+
+#[cfg(test)]
+mod tests;

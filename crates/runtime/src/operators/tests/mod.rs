@@ -1,0 +1,172 @@
+//! Operators as streams see them: lines of rows and watermarks in, lines out.
+//!
+//! A line is `a 5 1000` (key, value, time in ms), `-U a 5 1000`, `wm 2000` or `end`. A blank line ends a
+//! batch.
+
+mod groups;
+mod library;
+mod model;
+mod windows;
+
+use std::sync::{Arc, Mutex};
+
+use arrow::array::{Array, ArrayRef, Int64Array, StringArray, TimestampMillisecondArray, UInt8Array};
+use arrow::util::display::array_value_to_string;
+use tidegate_api::expr::AggregateCall;
+use tidegate_api::graph::OperatorSpec;
+use tidegate_api::metrics::MetricGroup;
+use tidegate_api::types::{LogicalType, TypeKind};
+use tidegate_api::{Batch, Field, RowKind, Schema, StreamElement, Watermark};
+
+use super::build;
+use crate::operator::{LateListener, LateRows, Operator, OperatorContext, Output};
+
+fn column(name: &str, kind: TypeKind) -> Field {
+    Field::new(name, LogicalType::new(kind))
+}
+
+/// `k STRING, v BIGINT, ts TIMESTAMP(3)`.
+fn input() -> Schema {
+    Schema::new(vec![
+        column("k", LogicalType::string().kind),
+        column("v", TypeKind::BigInt),
+        column("ts", TypeKind::Timestamp(3)),
+    ])
+}
+
+fn call(function: &str) -> AggregateCall {
+    let args = if function == "COUNT" { vec![] } else { vec![1] };
+    let ty = if function == "LIST" { LogicalType::string() } else { LogicalType::new(TypeKind::BigInt) };
+    AggregateCall {
+        function: function.into(),
+        arg_types: args.iter().map(|_| LogicalType::new(TypeKind::BigInt)).collect(),
+        args,
+        params: vec![],
+        distinct: false,
+        filter: None,
+        ty,
+        name: function.to_lowercase(),
+    }
+}
+
+fn window_fields() -> Vec<Field> {
+    ["window_start", "window_end", "window_time"].map(|n| column(n, TypeKind::Timestamp(3))).into()
+}
+
+#[derive(Default)]
+struct Late(Mutex<Vec<LateRows>>);
+
+impl LateListener for Late {
+    fn late(&self, rows: LateRows) {
+        self.0.lock().unwrap().push(rows);
+    }
+}
+
+/// An operator with what it reports.
+struct Rig {
+    operator: Box<dyn Operator>,
+    late: Arc<Late>,
+    metrics: Arc<MetricGroup>,
+}
+
+impl Rig {
+    fn new(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
+        let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
+        let ctx = OperatorContext {
+            functions: Arc::new(library::TestLibrary),
+            zone: "UTC".into(),
+            metrics: metrics.clone(),
+            now_ms: Arc::new(|| 0),
+            late: late.clone(),
+        };
+        let operator = build(spec, std::slice::from_ref(input), output, ctx).unwrap().unwrap();
+        Rig { operator, late, metrics }
+    }
+
+    fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
+        let mut out = Output::default();
+        match element {
+            StreamElement::Batch(batch) => self.operator.process_batch(0, batch, &mut out).unwrap(),
+            StreamElement::Watermark(watermark) => self.operator.process_watermark(watermark, &mut out).unwrap(),
+            StreamElement::EndOfInput => self.operator.end_of_input(&mut out).unwrap(),
+            StreamElement::Status(_) => {}
+        }
+        out.take()
+    }
+
+    /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out.
+    fn run(&mut self, script: &str) -> Vec<String> {
+        let out: Vec<_> = elements(script).into_iter().flat_map(|e| self.feed(e)).collect();
+        lines(&out)
+    }
+
+    fn late(&self) -> u64 {
+        let counted = self.metrics.counter("numLateRecordsDropped").get();
+        assert_eq!(counted, self.late.0.lock().unwrap().iter().map(|l| l.count).sum::<u64>());
+        counted
+    }
+}
+
+/// Key, value, time and kind.
+type Row = (Option<String>, Option<i64>, i64, RowKind);
+
+fn batch(rows: &[Row]) -> StreamElement {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|r| r.0.as_deref()).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|r| r.1).collect::<Int64Array>()),
+        Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|r| r.2))),
+    ];
+    let columns = arrow::array::RecordBatch::try_new(input().to_arrow(), columns).unwrap();
+    let inserts = rows.iter().all(|r| r.3 == RowKind::Insert);
+    let kinds = (!inserts).then(|| UInt8Array::from_iter_values(rows.iter().map(|r| r.3.to_byte())));
+    StreamElement::Batch(Batch { columns, kinds })
+}
+
+fn elements(script: &str) -> Vec<StreamElement> {
+    let (mut elements, mut rows): (Vec<StreamElement>, Vec<Row>) = (Vec::new(), Vec::new());
+    for line in script.lines().map(str::trim).chain([""]) {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let kind = match words.first() {
+            Some(&"-U") => RowKind::UpdateBefore,
+            Some(&"+U") => RowKind::UpdateAfter,
+            Some(&"-D") => RowKind::Delete,
+            _ => RowKind::Insert,
+        };
+        if kind != RowKind::Insert {
+            words.remove(0);
+        }
+        if let [key, value, ts] = words[..] {
+            let key = (key != "null").then(|| key.to_owned());
+            rows.push((key, value.parse().ok(), ts.parse().unwrap(), kind));
+            continue;
+        }
+        if !rows.is_empty() {
+            elements.push(batch(&std::mem::take(&mut rows)));
+        }
+        match words[..] {
+            ["wm", ts] => elements.push(StreamElement::Watermark(Watermark(ts.parse().unwrap()))),
+            ["end"] => elements.extend([StreamElement::Watermark(Watermark::MAX), StreamElement::EndOfInput]),
+            _ => {}
+        }
+    }
+    elements
+}
+
+fn lines(elements: &[StreamElement]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for element in elements {
+        let StreamElement::Batch(batch) = element else { continue };
+        for row in 0..batch.num_rows() {
+            let values = batch.columns.columns().iter().map(|c| match c.is_null(row) {
+                true => "null".to_owned(),
+                false => match arrow::compute::cast(c, &arrow::datatypes::DataType::Int64) {
+                    // Times as milliseconds.
+                    Ok(ms) if c.data_type().is_temporal() => array_value_to_string(&ms, row).unwrap(),
+                    _ => array_value_to_string(c, row).unwrap(),
+                },
+            });
+            lines.push(format!("{}[{}]", batch.kind(row).short(), values.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    lines
+}
