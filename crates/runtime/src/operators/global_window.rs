@@ -1,19 +1,19 @@
 //! The second phase of a window aggregate: partials become windows.
 //!
-//! One group set per slice. A tumbling window is its slice. A hopping window is put together from its
-//! slices each time, which leaves them whole for the next window. A cumulating window melts each slice
+//! One group set per slice. A tumbling window is its slice. A hopping window is the sum of its slices,
+//! which stay whole for the next window; their keys are numbered once, so that the sum needs no hashing. A cumulating window melts each slice
 //! into one growing set per longest window.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::AsArray;
+use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type, Schema as ArrowSchema};
 use tidegate_api::graph::WindowAggregateSpec;
 use tidegate_api::{Batch, Error, Result, Schema, Timestamp, Watermark, WindowKind};
 use tidegate_window::{TimeWindow, WindowAssigner};
 
-use super::aggregates::{AggregateSet, GroupSet, Rows, column_types, output_batch, split_by};
+use super::aggregates::{AggregateSet, Dictionary, GroupSet, Rows, column_types, output_batch, split_by};
 use super::event_time::{LateCount, NextFire, assigner, window_columns};
 use crate::operator::{Operator, OperatorContext, Output};
 
@@ -25,6 +25,8 @@ pub(super) struct GlobalWindowAggregate {
     widths: Vec<usize>,
     /// Groups by slice end.
     slices: BTreeMap<Timestamp, GroupSet>,
+    /// Keys of the live slices, for hopping windows.
+    dictionary: Dictionary,
     /// Cumulating windows: what has melted, by the start of the window.
     melted: BTreeMap<Timestamp, GroupSet>,
     /// Windows that end here or earlier have fired.
@@ -52,9 +54,11 @@ impl GlobalWindowAggregate {
         if input.len() != key_columns.len() + widths.iter().sum::<usize>() + 2 {
             return Err(Error::internal("the global window aggregate does not fit its local phase"));
         }
+        let key_types = column_types(input, &key_columns)?;
         Ok(GlobalWindowAggregate {
             windows,
-            key_types: column_types(input, &key_columns)?,
+            dictionary: Dictionary::new(key_types.clone())?,
+            key_types,
             set,
             widths,
             slices: BTreeMap::new(),
@@ -104,17 +108,7 @@ impl GlobalWindowAggregate {
                 }
             }
             WindowKind::Hop { .. } => {
-                let mut parts = self.slices.range(window.start + 1..=end).map(|(_, slice)| slice);
-                if let (Some(first), second) = (parts.next(), parts.next()) {
-                    match second {
-                        None => self.emit(window, first, out)?,
-                        Some(second) => {
-                            let mut whole = GroupSet::new(&self.key_types, &self.set)?;
-                            [first, second].into_iter().chain(parts).try_for_each(|part| whole.absorb(part))?;
-                            self.emit(window, &whole, out)?;
-                        }
-                    }
-                }
+                self.fire_hop(window, out)?;
                 let expired = self.windows.expired_slice_end(end);
                 self.slices = self.slices.split_off(&(expired + 1));
             }
@@ -136,11 +130,34 @@ impl GlobalWindowAggregate {
         Ok(())
     }
 
+    fn fire_hop(&mut self, window: TimeWindow, out: &mut Output) -> Result<()> {
+        let parts = self.slices.range(window.start + 1..=window.end).map(|(end, slice)| (*end, slice));
+        let mut live = 0;
+        match parts.clone().take(2).count() {
+            0 => {}
+            1 => parts.clone().try_for_each(|(_, slice)| self.emit(window, slice, out))?,
+            _ => {
+                let summed = self.dictionary.sum(&self.set, parts)?;
+                for chunk in self.dictionary.chunks(&summed) {
+                    let columns = self.dictionary.results(&summed, &chunk)?;
+                    self.emit_chunk(window, columns, chunk.len(), out)?;
+                    live += chunk.len();
+                }
+                self.dictionary.forget(self.windows.expired_slice_end(window.end), live)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn emit_chunk(&self, window: TimeWindow, mut columns: Vec<ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
+        columns.extend(window_columns(&self.windows, std::iter::repeat_n(window, rows)));
+        out.batch(Batch::inserts(output_batch(&self.schema, columns, rows)?));
+        Ok(())
+    }
+
     fn emit(&self, window: TimeWindow, groups: &GroupSet, out: &mut Output) -> Result<()> {
         for chunk in groups.chunks() {
-            let mut columns = groups.results(&chunk)?;
-            columns.extend(window_columns(&self.windows, std::iter::repeat_n(window, chunk.len())));
-            out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
+            self.emit_chunk(window, groups.results(&chunk)?, chunk.len(), out)?;
         }
         Ok(())
     }

@@ -99,6 +99,10 @@ impl Operator for LocalWindowAggregate {
         Ok(())
     }
 
+    fn before_idle(&mut self, out: &mut Output) -> Result<()> {
+        self.flush(out)
+    }
+
     fn end_of_input(&mut self, out: &mut Output) -> Result<()> {
         self.flush(out)
     }

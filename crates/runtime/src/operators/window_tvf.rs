@@ -164,7 +164,7 @@ impl Operator for SessionTableFunction {
                 }
             }
         }
-        self.held.push((waiting > 0).then(|| (batch.columns, batch.kinds, waiting)));
+        self.held.push((waiting > 0).then_some((batch.columns, batch.kinds, waiting)));
         Ok(())
     }
 

@@ -89,10 +89,10 @@ impl Distinct {
         let entries = &mut self.groups[group];
         entries.swap_remove(position);
         let last = entries.len();
-        if let Some(moved) = entries.get(position) {
-            if let Some(place) = self.table.find_mut(moved.hash, at(last)) {
-                place.position = position as u32;
-            }
+        if let Some(moved) = entries.get(position)
+            && let Some(place) = self.table.find_mut(moved.hash, at(last))
+        {
+            place.position = position as u32;
         }
     }
 

@@ -94,7 +94,7 @@ impl Gather {
         failed
     }
 
-    fn one_of<'a>(&'a self, group: u32, pick: fn(&[Bytes]) -> Option<&Bytes>) -> &'a [u8] {
+    fn one_of(&self, group: u32, pick: fn(&[Bytes]) -> Option<&Bytes>) -> &[u8] {
         pick(&self.groups[group as usize]).unwrap_or(&self.null)
     }
 
