@@ -5,6 +5,7 @@ pub mod ast;
 pub mod catalog;
 pub mod functions;
 pub mod lexer;
+pub mod library;
 pub mod parser;
 pub mod plan;
 pub mod script;

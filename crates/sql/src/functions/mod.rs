@@ -8,8 +8,23 @@
 //! [`TABLES`]; nothing else is needed to make it callable.
 
 pub mod args;
+pub mod arithmetic;
+pub mod cast;
+pub mod clock;
 pub mod coerce;
+pub mod collection;
+pub mod collection_functions;
 pub mod columns;
+pub mod compare;
+pub mod conditional;
+pub mod decimal;
+pub mod eval;
+pub mod fold;
+pub mod interval;
+pub mod logic;
+pub mod math;
+pub mod math_round;
+pub mod random;
 pub mod value_array;
 
 use std::sync::LazyLock;
@@ -21,6 +36,7 @@ use tidegate_api::function::{EvalContext, RowError};
 use tidegate_api::types::LogicalType;
 
 pub use coerce::{cast, common_type, implicit_cast};
+pub use fold::fold;
 
 /// The code of one call: argument columns in, result column out. Literal arguments arrive as
 /// columns too; a kernel that wants their value (a pattern, a unit) takes it from [`CallInfo`].
@@ -69,7 +85,19 @@ pub enum ResolveError {
 }
 
 /// Every module's functions.
-static TABLES: &[&[ScalarFunction]] = &[];
+static TABLES: &[&[ScalarFunction]] = &[
+    arithmetic::FUNCTIONS,
+    clock::FUNCTIONS,
+    collection::FUNCTIONS,
+    collection_functions::FUNCTIONS,
+    compare::FUNCTIONS,
+    conditional::FUNCTIONS,
+    logic::FUNCTIONS,
+    math::DOUBLE_FUNCTIONS,
+    math::FUNCTIONS,
+    math_round::FUNCTIONS,
+    random::FUNCTIONS,
+];
 
 static REGISTRY: LazyLock<HashMap<&'static str, &'static ScalarFunction>> =
     LazyLock::new(|| TABLES.iter().flat_map(|table| table.iter()).map(|f| (f.name, f)).collect());

@@ -75,21 +75,25 @@ pub fn array_from_values<'a, I>(values: I, ty: &LogicalType) -> ArrayRef
 where
     I: IntoIterator<Item = &'a Value>,
 {
-    let values: Vec<&Value> = values.into_iter().collect();
+    from_refs(&values.into_iter().collect::<Vec<_>>(), ty)
+}
+
+/// Not generic, since it calls itself for nested types.
+fn from_refs(values: &[&Value], ty: &LogicalType) -> ArrayRef {
     match &ty.kind {
         TypeKind::Null => Arc::new(NullArray::new(values.len())),
         TypeKind::Boolean => {
             let cells = values.iter().map(|v| if let Value::Boolean(b) = v { Some(*b) } else { None });
             Arc::new(cells.collect::<BooleanArray>())
         }
-        TypeKind::TinyInt => ints::<Int8Type>(&values, |i| i as i8),
-        TypeKind::SmallInt => ints::<Int16Type>(&values, |i| i as i16),
-        TypeKind::Int | TypeKind::IntervalYearMonth => ints::<Int32Type>(&values, |i| i as i32),
-        TypeKind::BigInt | TypeKind::IntervalDayTime => ints::<Int64Type>(&values, |i| i),
-        TypeKind::Date => ints::<Date32Type>(&values, |i| i as i32),
-        TypeKind::Time(_) => ints::<Time32MillisecondType>(&values, |i| i as i32),
-        TypeKind::Float => doubles::<Float32Type>(&values, |d| d as f32),
-        TypeKind::Double => doubles::<Float64Type>(&values, |d| d),
+        TypeKind::TinyInt => ints::<Int8Type>(values, |i| i as i8),
+        TypeKind::SmallInt => ints::<Int16Type>(values, |i| i as i16),
+        TypeKind::Int | TypeKind::IntervalYearMonth => ints::<Int32Type>(values, |i| i as i32),
+        TypeKind::BigInt | TypeKind::IntervalDayTime => ints::<Int64Type>(values, |i| i),
+        TypeKind::Date => ints::<Date32Type>(values, |i| i as i32),
+        TypeKind::Time(_) => ints::<Time32MillisecondType>(values, |i| i as i32),
+        TypeKind::Float => doubles::<Float32Type>(values, |d| d as f32),
+        TypeKind::Double => doubles::<Float64Type>(values, |d| d),
         TypeKind::Decimal(..) => {
             let cells = values.iter().map(|v| if let Value::Decimal(d) = v { Some(*d) } else { None });
             Arc::new(cells.collect::<PrimitiveArray<Decimal128Type>>().with_data_type(ty.to_arrow()))
@@ -102,17 +106,17 @@ where
             let cells = values.iter().map(|v| if let Value::Bytes(b) = v { Some(b.as_slice()) } else { None });
             Arc::new(cells.collect::<BinaryArray>())
         }
-        TypeKind::Timestamp(p) | TypeKind::TimestampLtz(p) => timestamps(&values, *p),
-        TypeKind::Array(t) => lists(&values, t),
-        TypeKind::Map(k, v) => maps(&values, ty, k, v),
-        TypeKind::Multiset(t) => maps(&values, ty, t, &LogicalType::new(TypeKind::Int)),
+        TypeKind::Timestamp(p) | TypeKind::TimestampLtz(p) => timestamps(values, *p),
+        TypeKind::Array(t) => lists(values, t),
+        TypeKind::Map(k, v) => maps(values, ty, k, v),
+        TypeKind::Multiset(t) => maps(values, ty, t, &LogicalType::new(TypeKind::Int)),
         TypeKind::Row(fields) => {
             let columns = (0..fields.len()).map(|i| {
                 let cells = values.iter().map(|v| match v {
                     Value::Row(cells) => cells.get(i).unwrap_or(&Value::Null),
                     _ => &Value::Null,
                 });
-                array_from_values(cells, &fields[i].ty)
+                from_refs(&cells.collect::<Vec<_>>(), &fields[i].ty)
             });
             let valid: NullBuffer = values.iter().map(|v| matches!(v, Value::Row(_))).collect();
             structs(row_fields(fields), columns.collect(), valid, values.len())
@@ -182,7 +186,7 @@ fn lists(values: &[&Value], element: &LogicalType) -> ArrayRef {
     let lengths = values.iter().map(|v| if let Value::Array(items) = v { items.len() } else { 0 });
     let offsets = OffsetBuffer::from_lengths(lengths);
     let items = values.iter().flat_map(|v| if let Value::Array(items) = v { items.as_slice() } else { &[] });
-    let items = array_from_values(items, element);
+    let items = from_refs(&items.collect::<Vec<_>>(), element);
     let valid: NullBuffer = values.iter().map(|v| matches!(v, Value::Array(_))).collect();
     Arc::new(ListArray::new(list_field(element), offsets, items, Some(valid)))
 }
@@ -191,8 +195,8 @@ fn maps(values: &[&Value], ty: &LogicalType, key: &LogicalType, value: &LogicalT
     let entries_of = |v: &&'_ Value| if let Value::Map(entries) = v { entries.len() } else { 0 };
     let offsets = OffsetBuffer::from_lengths(values.iter().map(entries_of));
     let flat = || values.iter().flat_map(|v| if let Value::Map(entries) = v { entries.as_slice() } else { &[] });
-    let keys = array_from_values(flat().map(|(k, _)| k), key);
-    let cells = array_from_values(flat().map(|(_, v)| v), value);
+    let keys = from_refs(&flat().map(|(k, _)| k).collect::<Vec<_>>(), key);
+    let cells = from_refs(&flat().map(|(_, v)| v).collect::<Vec<_>>(), value);
     let valid: NullBuffer = values.iter().map(|v| matches!(v, Value::Map(_))).collect();
     map_array(ty, offsets, keys, cells, Some(valid)).unwrap_or_else(|_| new_null_array(&ty.to_arrow(), values.len()))
 }
