@@ -51,6 +51,13 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// The input becomes idle: its watermark will not hold back the operators below any more. What is
+    /// held back only to save work (partial results) must go out first, or it may come too late.
+    fn before_idle(&mut self, out: &mut Output) -> Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
     /// No rows follow; for a bounded input `Watermark::MAX` came before.
     fn end_of_input(&mut self, out: &mut Output) -> Result<()> {
         let _ = out;

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_api::connector::{ReaderContext, Source, WriterContext};
+use tidegate_api::connector::{ReaderContext, Sink, Source, SplitAssignment, WriterContext};
 use tidegate_api::function::EvalContext;
 use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
-use tidegate_api::{Error, Result, Schema, StreamElement, Watermark};
+use tidegate_api::{Batch, Error, Result, Schema, StreamElement, Value, Watermark};
 use tidegate_time::Cutter;
+use tidegate_window::Zone;
 use tokio::sync::mpsc;
 
 use super::cluster::ClusterOptions;
@@ -42,7 +43,7 @@ impl Deployment {
             )));
         }
         let plan = plan(graph)?;
-        let builder = Builder::new(graph, &plan, id, options);
+        let builder = Builder::new(graph, &plan, id, options)?;
         let mut runnables = Vec::new();
         let mut wiring = Wiring::new(&plan);
         for vertex in 0..plan.vertices.len() {
@@ -110,13 +111,19 @@ struct Builder<'a> {
     job: Arc<Job>,
     notices: JobNotices,
     late: HashMap<usize, Arc<LateReporter>>,
+    /// One per sink node, for all its subtasks.
+    sinks: HashMap<usize, Arc<dyn Sink>>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a JobGraph, plan: &'a ExecutionPlan, id: JobId, options: &'a ClusterOptions) -> Self {
+    fn new(graph: &'a JobGraph, plan: &'a ExecutionPlan, id: JobId, options: &'a ClusterOptions) -> Result<Self> {
         let notices = JobNotices::new(id.to_string(), options.notices.clone());
-        let mut late = HashMap::new();
+        let (mut late, mut sinks) = (HashMap::new(), HashMap::new());
         for (node, operator) in graph.nodes.iter().enumerate() {
+            if let OperatorSpec::Sink(spec) = &operator.spec {
+                let factory = options.connectors.factory(&spec.table)?;
+                sinks.insert(node, factory.sink(&spec.table, &graph.config)?);
+            }
             if Role::of(&operator.spec) == Role::Other {
                 let zone = window_zone(&operator.spec);
                 let reporter = LateReporter::new(operator.name.clone(), zone, options.clock.clone(), notices.clone());
@@ -134,7 +141,7 @@ impl<'a> Builder<'a> {
             reporters.into_iter().map(|(_, reporter)| reporter).collect(),
             options.clock.clone(),
         );
-        Builder { graph, plan, options, job: Arc::new(job), notices, late }
+        Ok(Builder { graph, plan, options, job: Arc::new(job), notices, late, sinks })
     }
 
     /// Makes the tasks of a vertex and, for a source, its enumerator.
@@ -153,7 +160,7 @@ impl<'a> Builder<'a> {
                 match (&self.graph.nodes[head].spec, &mut source) {
                     (OperatorSpec::Source(spec), Some(shared)) => {
                         let source = self.source_task(head, spec, shared, &subtask)?;
-                        Box::pin(run_source(source, task, self.reader_context(spec, planned, &subtask)?, spec.clone()))
+                        Box::pin(run_source(source, task, self.reader_context(planned, &subtask)?, spec.clone()))
                     }
                     (OperatorSpec::Values { rows }, _) => {
                         let batches = if index == 0 { self.values(head, rows)? } else { Vec::new() };
@@ -189,8 +196,7 @@ impl<'a> Builder<'a> {
             links[position].partitions.push(partitions.len());
             partitions.push(ResultPartition::new(&planned_edge.partitioner, schema, targets, index)?);
         }
-        let chain = OperatorChain::new(links, subtask.records_out.clone());
-        Ok(Task::new(chain, partitions, subtask.clone()))
+        Ok(Task::new(OperatorChain::new(links), partitions, subtask.clone()))
     }
 
     fn link_operator(
@@ -207,11 +213,10 @@ impl<'a> Builder<'a> {
         let made = match &operator.spec {
             OperatorSpec::Source(_) | OperatorSpec::Values { .. } => LinkOperator::Head,
             OperatorSpec::Sink(spec) => {
-                let factory = self.options.connectors.factory(&spec.table)?;
+                let sink = self.sinks.get(&node).ok_or_else(|| Error::internal("a sink that was not made"))?;
                 let context =
                     WriterContext { subtask: index, parallelism: planned.parallelism, rowtime: spec.rowtime, metrics };
-                let sink = factory.sink(&spec.table, &self.graph.config)?;
-                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink, context)))
+                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink.clone(), context)))
             }
             spec => {
                 let late = self.late.get(&node).ok_or_else(|| Error::internal("an operator without a reporter"))?;
@@ -253,7 +258,7 @@ impl<'a> Builder<'a> {
         schemas
     }
 
-    fn values(&self, node: usize, rows: &[Vec<tidegate_api::Value>]) -> Result<Vec<tidegate_api::Batch>> {
+    fn values(&self, node: usize, rows: &[Vec<Value>]) -> Result<Vec<Batch>> {
         let eval = EvalContext { watermark: None, now_ms: self.options.clock.now_ms() };
         let schema = &self.graph.nodes[node].output;
         value_batches(rows, schema, self.options.functions.as_ref(), &self.zone(), BATCH_ROWS, &eval)
@@ -321,12 +326,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn reader_context(
-        &self,
-        _spec: &SourceSpec,
-        planned: &PlannedVertex,
-        subtask: &Arc<Subtask>,
-    ) -> Result<ReaderContext> {
+    fn reader_context(&self, planned: &PlannedVertex, subtask: &Arc<Subtask>) -> Result<ReaderContext> {
         Ok(ReaderContext {
             subtask: subtask.index,
             parallelism: planned.parallelism,
@@ -338,7 +338,7 @@ impl<'a> Builder<'a> {
 
 struct SharedSource {
     source: Arc<dyn Source>,
-    assignment: tidegate_api::connector::SplitAssignment,
+    assignment: SplitAssignment,
     requests: mpsc::UnboundedSender<usize>,
     splits: std::vec::IntoIter<mpsc::Receiver<SplitMessage>>,
 }
@@ -376,7 +376,7 @@ fn visible(graph: &JobGraph, plan: &ExecutionPlan, vertex: usize, options: &Clus
     }
 }
 
-fn window_zone(spec: &OperatorSpec) -> tidegate_window::Zone {
+fn window_zone(spec: &OperatorSpec) -> Zone {
     let window = match spec {
         OperatorSpec::LocalWindowAggregate(a)
         | OperatorSpec::GlobalWindowAggregate(a)
@@ -385,7 +385,7 @@ fn window_zone(spec: &OperatorSpec) -> tidegate_window::Zone {
         _ => None,
     };
     let zone = window.and_then(|window| window.zone.as_deref());
-    zone.and_then(|zone| tidegate_window::Zone::parse(zone).ok()).unwrap_or(tidegate_window::Zone::UTC)
+    zone.and_then(|zone| Zone::parse(zone).ok()).unwrap_or(Zone::UTC)
 }
 
 async fn run_task(mut task: Task, gate: InputGate) -> Result<()> {
@@ -403,7 +403,7 @@ async fn run_source(source: SourceTask, mut task: Task, context: ReaderContext, 
     source.run(task, reader).await
 }
 
-async fn run_values(batches: Vec<tidegate_api::Batch>, mut task: Task) -> Result<()> {
+async fn run_values(batches: Vec<Batch>, mut task: Task) -> Result<()> {
     task.subtask.enter(ExecutionState::Initializing);
     task.open()?;
     task.subtask.enter(ExecutionState::Running);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_api::graph::OperatorSpec;
-use tidegate_api::{Error, ErrorKind, Result, Watermark};
+use tidegate_api::{Error, Result, Watermark};
 use tidegate_time::Clock;
 use tokio::sync::watch;
 
@@ -231,7 +231,7 @@ impl JobHandle {
     }
 
     /// Waits for the job's end, from any runtime. A failed job is its error (the vertex and subtask
-    /// are in its context), a cancelled one an error of kind [`ErrorKind::Cancelled`].
+    /// are in its context), a cancelled one an error of kind [`tidegate_api::ErrorKind::Cancelled`].
     pub async fn wait(&self) -> Result<JobSummary> {
         let mut done = self.job.done.subscribe();
         // The sender lives in the job that this handle holds.
@@ -295,10 +295,5 @@ impl JobHandle {
             }
         });
         progress.collect()
-    }
-
-    /// True if the job ended because a user cancelled it.
-    pub fn is_cancelled(error: &Error) -> bool {
-        error.kind == ErrorKind::Cancelled
     }
 }

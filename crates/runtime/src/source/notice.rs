@@ -16,14 +16,14 @@ pub(crate) struct EventTimeWatch {
     operator: String,
     notices: JobNotices,
     told_future: bool,
-    told_1970: bool,
+    judged_1970: bool,
     rows: u64,
     rows_in_1970: u64,
 }
 
 impl EventTimeWatch {
     pub(crate) fn new(operator: String, notices: JobNotices) -> Self {
-        EventTimeWatch { operator, notices, told_future: false, told_1970: false, rows: 0, rows_in_1970: 0 }
+        EventTimeWatch { operator, notices, told_future: false, judged_1970: false, rows: 0, rows_in_1970: 0 }
     }
 
     /// Looks at one batch: its event times, the candidates for the watermark and the split's watermark
@@ -48,11 +48,13 @@ impl EventTimeWatch {
                 digits(running),
             ));
         }
-        if !self.told_1970 {
+        if !self.judged_1970 {
             self.rows += timestamps.len() as u64;
             self.rows_in_1970 += timestamps.iter().filter(|ts| (0..YEAR_MS).contains(*ts)).count() as u64;
             if self.rows >= SAMPLE_ROWS {
                 self.check_1970(now_ms);
+                // Enough has been seen, whatever it says.
+                self.judged_1970 = true;
             }
         }
     }
@@ -64,10 +66,9 @@ impl EventTimeWatch {
 
     fn check_1970(&mut self, now_ms: Timestamp) {
         let nearly_all = self.rows > 0 && self.rows_in_1970 * 100 >= self.rows * 99;
-        if self.told_1970 || !nearly_all || now_ms < 2 * YEAR_MS {
+        if self.judged_1970 || !nearly_all || now_ms < 2 * YEAR_MS {
             return;
         }
-        self.told_1970 = true;
         self.notices.warn(format!(
             "{}: {} % of event times lie in 1970 - seconds read as milliseconds?",
             self.operator,

@@ -18,7 +18,7 @@ pub(crate) fn milliseconds(column: &ArrayRef, null: Timestamp, into: &mut Vec<Ti
         }
         DataType::Decimal128(_, 0) => {
             let nanos = column.as_primitive::<Decimal128Type>().values();
-            into.extend(nanos.iter().map(|ns| ns.div_euclid(1_000_000) as i64));
+            into.extend(nanos.iter().map(|ns| ns.div_euclid(1_000_000).clamp(i64::MIN.into(), i64::MAX.into()) as i64));
         }
         DataType::Null => into.resize(column.len(), null),
         other => return Err(Error::internal(format!("an event time of type {other}"))),

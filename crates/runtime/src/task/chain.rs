@@ -4,7 +4,7 @@
 //! order, and carried out by the task when the chain has returned.
 
 use tidegate_api::metrics::{Counter, Gauge, MetricGroup};
-use tidegate_api::{Batch, Result, StreamElement, Watermark};
+use tidegate_api::{Batch, Result, StreamElement, Watermark, WatermarkStatus};
 
 use crate::builtin::SinkOperator;
 use crate::operator::{Operator, Output};
@@ -62,13 +62,12 @@ pub(crate) enum Effect {
 pub(crate) struct OperatorChain {
     pub links: Vec<Link>,
     pub effects: Vec<Effect>,
-    records_out: Counter,
 }
 
 impl OperatorChain {
-    /// `records_out` counts the rows that leave over edges.
-    pub(crate) fn new(links: Vec<Link>, records_out: Counter) -> Self {
-        OperatorChain { links, effects: Vec::new(), records_out }
+    /// A chain of these links.
+    pub(crate) fn new(links: Vec<Link>) -> Self {
+        OperatorChain { links, effects: Vec::new() }
     }
 
     /// Gives an element to the head.
@@ -123,7 +122,12 @@ impl OperatorChain {
                 operator.end_of_input(&mut out)?;
                 after = Some(StreamElement::EndOfInput);
             }
-            status @ StreamElement::Status(_) => after = Some(status),
+            StreamElement::Status(status) => {
+                if status == WatermarkStatus::Idle {
+                    operator.before_idle(&mut out)?;
+                }
+                after = Some(StreamElement::Status(status));
+            }
         }
         for element in out.take().into_iter().chain(after) {
             self.emit(link, element)?;
@@ -137,7 +141,6 @@ impl OperatorChain {
         match &element {
             StreamElement::Batch(batch) => {
                 metrics.records_out.add(batch.num_rows() as u64);
-                self.records_out.add((batch.num_rows() * partitions) as u64);
             }
             StreamElement::Watermark(watermark) => metrics.output_watermark.set(watermark.timestamp()),
             StreamElement::Status(_) | StreamElement::EndOfInput => {}

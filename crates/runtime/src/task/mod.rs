@@ -13,7 +13,8 @@ mod times;
 
 use std::sync::Arc;
 
-use tidegate_api::{Error, Result, StreamElement};
+use arrow::array::Array;
+use tidegate_api::{Batch, Error, Result, StreamElement};
 use tidegate_time::{ValveChange, ValveEvent, WatermarkValve};
 use tokio::sync::mpsc;
 
@@ -61,6 +62,10 @@ impl Task {
         for effect in chain.effects.drain(..) {
             match effect {
                 Effect::Send(partition, element) => {
+                    if let StreamElement::Batch(batch) = &element {
+                        subtask.records_out.add(batch.num_rows() as u64);
+                        subtask.bytes_out.add(byte_size(batch));
+                    }
                     partitions[partition].send(element, &subtask.times).await?;
                 }
                 Effect::Write(link, batch) => {
@@ -132,6 +137,7 @@ pub(crate) async fn run(mut task: Task, mut gate: InputGate) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => {
                 task.subtask.records_in.add(batch.num_rows() as u64);
+                task.subtask.bytes_in.add(byte_size(&batch));
                 task.feed(gate.channels[channel], StreamElement::Batch(batch)).await?;
             }
             StreamElement::Watermark(watermark) => {
@@ -149,6 +155,12 @@ pub(crate) async fn run(mut task: Task, mut gate: InputGate) -> Result<()> {
     }
     task.feed(0, StreamElement::EndOfInput).await?;
     task.finish().await
+}
+
+/// Bytes that the rows of a batch take in memory, without what they share with other batches.
+fn byte_size(batch: &Batch) -> u64 {
+    let columns = batch.columns.columns().iter();
+    columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
 }
 
 async fn advance(task: &mut Task, change: ValveChange) -> Result<()> {

@@ -19,6 +19,10 @@ pub(crate) struct Subtask {
     pub records_in: Counter,
     /// Rows that went out over edges.
     pub records_out: Counter,
+    /// Size of the rows that came over edges.
+    pub bytes_in: Counter,
+    /// Size of the rows that went out over edges.
+    pub bytes_out: Counter,
     /// The watermark over all channels, if it has inputs.
     pub input_watermark: Option<Gauge>,
     /// Operator names and their metrics, in chain order.
@@ -40,7 +44,7 @@ struct Rates {
     per_second: Vec<i64>,
 }
 
-const COUNTED: [&str; 2] = ["numRecordsIn", "numRecordsOut"];
+const COUNTED: [&str; 4] = ["numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut"];
 
 impl Subtask {
     pub(crate) fn new(index: usize, has_inputs: bool, operators: &[String], clock: Arc<dyn Clock>) -> Self {
@@ -55,6 +59,8 @@ impl Subtask {
             times: TaskTimes::new(clock.clone()),
             records_in: Counter::default(),
             records_out: Counter::default(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
             input_watermark,
             operators: operators.iter().map(|name| (name.clone(), Arc::default())).collect(),
             state: Mutex::new(History { state, timestamps: BTreeMap::from([(state, clock.now_ms())]) }),
@@ -92,6 +98,8 @@ impl Subtask {
         let mut metrics = vec![
             ("numRecordsIn", self.records_in.get() as i64),
             ("numRecordsOut", self.records_out.get() as i64),
+            ("numBytesIn", self.bytes_in.get() as i64),
+            ("numBytesOut", self.bytes_out.get() as i64),
             ("busyTimeMsPerSecond", busy),
             ("idleTimeMsPerSecond", idle),
             ("backPressuredTimeMsPerSecond", backpressured),
@@ -108,7 +116,7 @@ impl Subtask {
         metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Adds `...PerSecond` for the record counters of the task and of each operator.
+    /// Adds `...PerSecond` for the record and byte counters of the task and of each operator.
     fn add_rates(&self, task: &mut Vec<(String, i64)>, operators: &mut [(String, Vec<(String, i64)>)]) {
         let groups: Vec<&mut Vec<(String, i64)>> =
             std::iter::once(task).chain(operators.iter_mut().map(|(_, metrics)| metrics)).collect();
