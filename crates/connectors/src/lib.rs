@@ -13,6 +13,8 @@ pub mod print;
 pub mod row_text;
 
 mod column;
+#[cfg(test)]
+mod testing;
 mod view;
 
 use std::sync::Arc;

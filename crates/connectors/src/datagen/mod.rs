@@ -6,6 +6,8 @@
 
 mod field;
 mod reader;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,6 +7,8 @@ mod partition;
 mod path;
 mod sink;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,6 @@
 //! librdkafka's memory and are freed when [`Taken`] is dropped.
 
 use std::ffi::{CStr, CString, c_void};
-use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
@@ -107,7 +106,7 @@ impl Taken<'_> {
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         self.messages.iter().map(|message| {
             // SAFETY: owned, live messages until `self` is dropped; the reference cannot outlive it.
-            Record { message: unsafe { &**message }, life: PhantomData }
+            Record { message: unsafe { &**message } }
         })
     }
 }
@@ -132,7 +131,6 @@ pub(super) enum TimestampKind {
 /// A record, or an event of its partition (see [`Record::error`]).
 pub(super) struct Record<'t> {
     message: &'t sys::rd_kafka_message_t,
-    life: PhantomData<&'t ()>,
 }
 
 impl<'t> Record<'t> {

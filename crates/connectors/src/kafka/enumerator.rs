@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use tidegate_api::connector::{Split, SplitAssignment, SplitEnumerator};
 use tidegate_api::{Error, Result};
 
-use super::client::Consumer;
 use super::offsets::{Broker, Partition};
 use super::options::{OffsetReset, Place};
 use super::source::SourceTable;
@@ -28,7 +27,6 @@ pub(super) struct PartitionState {
 /// Asks the brokers for partitions, once or from time to time.
 pub(super) struct KafkaEnumerator {
     table: Arc<SourceTable>,
-    consumer: Option<Arc<Consumer>>,
     /// Everything ever returned. A partition that one answer misses keeps its place.
     known: BTreeSet<Partition>,
     started: bool,
@@ -36,21 +34,20 @@ pub(super) struct KafkaEnumerator {
 
 impl KafkaEnumerator {
     pub fn new(table: Arc<SourceTable>) -> Self {
-        KafkaEnumerator { table, consumer: None, known: BTreeSet::new(), started: false }
+        KafkaEnumerator { table, known: BTreeSet::new(), started: false }
     }
+}
 
-    fn broker(&mut self) -> Result<Broker> {
-        let consumer = match &self.consumer {
-            Some(consumer) => Arc::clone(consumer),
-            None => Arc::clone(self.consumer.insert(Arc::new(self.table.consumer()?))),
-        };
-        Ok(Broker {
-            consumer,
-            bootstrap: self.table.options.properties.bootstrap.clone(),
-            group: self.table.group.clone(),
-            timeout: Duration::from_millis(self.table.options.properties.api_timeout_ms),
-        })
-    }
+/// Asks with a client of its own, which goes when the answer is there: the next question comes in
+/// minutes, if at all.
+fn ask(table: &SourceTable, known: &BTreeSet<Partition>, first: bool) -> Result<Vec<PartitionState>> {
+    let broker = Broker {
+        consumer: table.asking_consumer()?,
+        bootstrap: table.options.properties.bootstrap.clone(),
+        group: table.group.clone(),
+        timeout: Duration::from_millis(table.options.properties.api_timeout_ms),
+    };
+    find(&broker, table, known, first)
 }
 
 /// The partitions not in `known`, with their offsets.
@@ -89,9 +86,8 @@ fn owner(topic: &str, partition: i32) -> u64 {
 #[async_trait]
 impl SplitEnumerator for KafkaEnumerator {
     async fn discover(&mut self) -> Result<Vec<Split>> {
-        let broker = self.broker()?;
         let (table, known, first) = (Arc::clone(&self.table), self.known.clone(), !self.started);
-        let task = tokio::task::spawn_blocking(move || find(&broker, &table, &known, first));
+        let task = tokio::task::spawn_blocking(move || ask(&table, &known, first));
         let found = task.await.map_err(|e| Error::internal(format!("the partition discovery broke: {e}")))?;
         let found = match found {
             Ok(found) => found,

@@ -2,7 +2,6 @@
 //! they run on a thread for blocking work.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::consumer::Consumer as _;
@@ -20,7 +19,7 @@ pub(super) type Partition = (String, i32);
 
 /// Asks brokers, again and again while that can help, until the time is over.
 pub(super) struct Broker {
-    pub consumer: Arc<Consumer>,
+    pub consumer: Consumer,
     /// `properties.bootstrap.servers`, for messages.
     pub bootstrap: String,
     /// `properties.group.id`, for messages.

@@ -114,6 +114,7 @@ impl Properties {
 
     /// Settings of a client, with names and values checked; needs no network.
     pub fn config(&self) -> Result<ClientConfig> {
+        self.check_security()?;
         let mut config = ClientConfig::new();
         for (key, value) in &self.client {
             config.set(key, value);
@@ -121,6 +122,38 @@ impl Properties {
         match config.create_native_config() {
             Ok(_) => Ok(config),
             Err(e) => Err(self.refused(e)),
+        }
+    }
+
+    /// Refuses what this build's client was built without; the client itself says so only later.
+    fn check_security(&self) -> Result<()> {
+        let built = ClientConfig::new().create_native_config().and_then(|config| config.get("builtin.features"));
+        let built = built.map_err(|e| Error::internal(e.to_string()))?;
+        let has = |feature: &str| built.split(',').any(|f| f.trim() == feature);
+        let set = |key: &str| self.client.get(key).map_or(String::new(), |v| v.to_ascii_uppercase());
+        let protocol = set("security.protocol");
+        if protocol.ends_with("SSL") && !has("ssl") {
+            return Err(Error::unsupported(format!(
+                "Option 'properties.security.protocol' = '{protocol}' is not supported: this build has no TLS. Supported \
+                 are PLAINTEXT and SASL_PLAINTEXT."
+            )));
+        }
+        if !protocol.starts_with("SASL") {
+            return Ok(());
+        }
+        let mechanism = Some(set("sasl.mechanism")).filter(|m| !m.is_empty()).unwrap_or_else(|| set("sasl.mechanisms"));
+        let feature = match mechanism.as_str() {
+            "PLAIN" => "sasl_plain",
+            "" | "GSSAPI" => "sasl_gssapi",
+            "OAUTHBEARER" => "sasl_oauthbearer",
+            _ => "sasl_scram",
+        };
+        match has(feature) {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "Option 'properties.sasl.mechanism' = '{}' is not supported by this build. Supported is PLAIN.",
+                if mechanism.is_empty() { "GSSAPI" } else { &mechanism }
+            ))),
         }
     }
 

@@ -31,18 +31,23 @@ pub(super) struct SourceTable {
 }
 
 impl SourceTable {
-    /// A consumer, not yet connected.
-    pub fn consumer(&self) -> Result<Consumer> {
-        Consumer::from_config_and_context(&self.config, Health::default())
-            .map_err(|e| self.options.properties.refused(e))
+    /// A consumer for questions, not for reading.
+    pub fn asking_consumer(&self) -> Result<Consumer> {
+        let mut config = self.config.clone();
+        config.set("statistics.interval.ms", "0");
+        self.consumer(&config)
     }
 
     /// A consumer that also tells `wake` of its events.
     pub fn waking_consumer(&self, wake: &Arc<Notify>) -> Result<Consumer> {
-        let mut consumer = self.consumer()?;
+        let mut consumer = self.consumer(&self.config)?;
         let wake = Arc::clone(wake);
         consumer.set_nonempty_callback(move || wake.notify_one());
         Ok(consumer)
+    }
+
+    fn consumer(&self, config: &ClientConfig) -> Result<Consumer> {
+        Consumer::from_config_and_context(config, Health::default()).map_err(|e| self.options.properties.refused(e))
     }
 }
 

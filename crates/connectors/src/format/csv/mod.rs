@@ -6,6 +6,8 @@
 mod decode;
 mod encode;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use tidegate_api::{Error, LogicalType, Result, Schema, TypeKind};
 

@@ -47,6 +47,16 @@ impl JsonDecoder {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn set_shapes(&mut self, shapes: Shapes) {
+        self.shapes = shapes;
+    }
+
+    #[cfg(test)]
+    pub(super) fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
     /// One message that is known to be UTF-8.
     fn decode_text(&mut self, text: &str) -> Result<usize, DecodeError> {
         if text.trim_ascii().is_empty() {

@@ -8,6 +8,8 @@ mod convert;
 mod decode;
 mod encode;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use tidegate_api::{Error, LogicalType, Result, Schema, TypeKind};
 

@@ -46,6 +46,18 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
+    /// Never speculates.
+    #[cfg(test)]
+    pub(super) fn off() -> Shapes {
+        Shapes { pause: u32::MAX, ..Shapes::default() }
+    }
+
+    /// Lines read and given up in this window.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> (u32, u32) {
+        (self.hits, self.misses)
+    }
+
     /// Reads a line into row `row`. False: not read; the columns may hold parts of it.
     #[inline]
     pub(super) fn try_row(

@@ -1,0 +1,175 @@
+//! Files in, files out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_api::config::Configuration;
+use tidegate_api::connector::{
+    ConnectorFactory, MetadataColumn, ReadColumn, ReaderContext, Source, SourceEvent, TableDescriptor, WriterContext,
+};
+use tidegate_api::metrics::MetricGroup;
+use tidegate_api::{Batch, LogicalType, Result, Schema, TypeKind};
+
+use super::FilesystemFactory;
+use crate::testing::{STRING, print, schema};
+
+fn table(path: &Path, options: &[(&str, &str)], columns: Schema, partition_keys: Vec<usize>) -> TableDescriptor {
+    let own = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    let mut options: BTreeMap<String, String> = own.collect();
+    options.insert("connector".to_owned(), "filesystem".to_owned());
+    options.insert("path".to_owned(), path.to_string_lossy().into_owned());
+    options.entry("format".to_owned()).or_insert_with(|| "json".to_owned());
+    TableDescriptor { options, physical: columns, partition_keys, ..TableDescriptor::default() }
+}
+
+fn source(table: &TableDescriptor) -> Result<Arc<dyn Source>> {
+    FilesystemFactory.source(table, &Configuration::default())
+}
+
+/// Reads a table to its end: each batch's columns and positions.
+async fn read(
+    table: &TableDescriptor,
+    columns: &[ReadColumn],
+    batch_rows: usize,
+) -> Result<(Vec<(Batch, Vec<i64>)>, Vec<String>)> {
+    let source = source(table)?;
+    let splits = source.enumerator()?.discover().await?;
+    let metrics = Arc::new(MetricGroup::default());
+    let mut reader = source.reader(columns, ReaderContext { subtask: 0, parallelism: 1, batch_rows, metrics })?;
+    let ids: Vec<String> = splits.iter().map(|s| s.id.clone()).collect();
+    let mut batches = Vec::new();
+    for split in splits {
+        reader.add_split(split)?;
+        loop {
+            match reader.next().await? {
+                SourceEvent::Rows(rows) => {
+                    assert!(rows.columns.num_rows() <= batch_rows);
+                    batches.push((Batch::inserts(rows.columns), rows.positions));
+                }
+                SourceEvent::SplitFinished(_) => break,
+                SourceEvent::Quiet(_) => {}
+            }
+        }
+    }
+    Ok((batches, ids))
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime").block_on(future)
+}
+
+fn all(table: &TableDescriptor) -> Vec<ReadColumn> {
+    let physical = (0..table.physical.len()).map(ReadColumn::Physical);
+    physical.chain((0..table.metadata.len()).map(ReadColumn::Metadata)).collect()
+}
+
+#[test]
+fn a_directory_is_read_in_order_without_hidden_files() {
+    let dir = tempfile::tempdir().expect("directory");
+    fs::create_dir(dir.path().join("b")).expect("directory");
+    for (name, text) in [
+        ("b/2.json", "{\"v\":3}\n"),
+        ("a.json", "{\"v\":1}\n\n{\"v\":2}"),
+        ("_SUCCESS", "x"),
+        (".part.inprogress", "x"),
+        ("empty", ""),
+    ] {
+        fs::write(dir.path().join(name), text).expect("file");
+    }
+    let mut table = table(dir.path(), &[], schema(&[("v", TypeKind::Int)]), vec![]);
+    let ty = LogicalType::string();
+    table.metadata.push(MetadataColumn { name: "f".into(), key: "file.name".into(), ty: ty.clone(), is_virtual: true });
+    let (batches, ids) = block_on(read(&table, &all(&table), 1)).expect("rows");
+    let mut row = table.physical.clone();
+    row.fields.push(tidegate_api::Field::new("f", ty));
+    let printed: Vec<String> = batches.iter().flat_map(|(b, _)| print(&row, &b.columns).expect("rows")).collect();
+    assert_eq!(printed, ["[1, a.json]", "[2, a.json]", "[3, 2.json]"]);
+    assert_eq!(batches.iter().flat_map(|(_, p)| p.clone()).collect::<Vec<_>>(), [1, 3, 1]);
+    assert_eq!(ids.len(), 3);
+    let (batches, _) = block_on(read(&table, &[], 8)).expect("rows");
+    assert_eq!(batches.iter().map(|(b, _)| b.num_rows()).sum::<usize>(), 3, "rows without columns are counted");
+}
+
+#[test]
+fn rows_before_a_bad_line_go_out_before_the_error() {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join("x.json");
+    fs::write(&path, "{\"v\":1}\n{\"v\":\"one\"}\n").expect("file");
+    let table = table(&path, &[], schema(&[("v", TypeKind::Int)]), vec![]);
+    let outcome = block_on(async {
+        let source = source(&table)?;
+        let metrics = Arc::new(MetricGroup::default());
+        let ctx = ReaderContext { subtask: 0, parallelism: 1, batch_rows: 100, metrics };
+        let mut reader = source.reader(&all(&table), ctx)?;
+        reader.add_split(source.enumerator()?.discover().await?.remove(0))?;
+        assert!(matches!(reader.next().await?, SourceEvent::Rows(rows) if rows.columns.num_rows() == 1));
+        reader.next().await
+    });
+    let message = outcome.expect_err("a bad line").to_string();
+    let place = format!("at file {}, line 2: field 'v': \"one\" is no INT", path.display());
+    assert!(message.ends_with(&place), "{message}");
+}
+
+#[test]
+fn long_lines_and_quotes_over_lines_cross_the_reads() {
+    let dir = tempfile::tempdir().expect("directory");
+    let long = "x".repeat(3 << 20);
+    fs::write(dir.path().join("a"), format!("1,\"{long}\ny\"\n2,b\n")).expect("file");
+    let table = table(dir.path(), &[("format", "csv")], schema(&[("id", TypeKind::Int), ("v", STRING)]), vec![]);
+    let (batches, _) = block_on(read(&table, &all(&table), 100)).expect("rows");
+    let (batch, positions) = &batches[0];
+    assert_eq!(positions, &[1, 3]);
+    assert_eq!(print(&table.physical, &batch.columns).expect("rows")[0], format!("[1, {long}\ny]"));
+}
+
+#[test]
+fn what_is_missing_or_unknown_is_named() {
+    let columns = || schema(&[("v", TypeKind::Int)]);
+    let absent = table(Path::new("/no/such/file.json"), &[], columns(), vec![]);
+    assert!(block_on(read(&absent, &[], 8)).expect_err("absent").to_string().contains("/no/such/file.json"));
+    let remote = table(Path::new("s3://bucket/x"), &[], columns(), vec![]);
+    assert!(source(&remote).err().expect("remote").to_string().contains("s3://bucket/x"));
+    let typo = table(Path::new("/tmp"), &[("json.ignore-errors", "true")], columns(), vec![]);
+    assert!(source(&typo).err().expect("typo").to_string().contains("json.ignore-errors"));
+    let morse = table(Path::new("/tmp"), &[("format", "morse")], columns(), vec![]);
+    assert!(source(&morse).err().expect("morse").to_string().contains("identifier 'morse' in the classpath"));
+    let mut no_path = table(Path::new("/tmp"), &[], columns(), vec![]);
+    no_path.options.remove("path");
+    assert!(source(&no_path).err().expect("no path").to_string().ends_with("Missing required options are:\n\npath"));
+}
+
+#[test]
+fn what_is_written_in_partitions_is_read_back() {
+    let dir = tempfile::tempdir().expect("directory");
+    let out = dir.path().join("deep/out");
+    let columns = schema(&[("day", TypeKind::Date), ("v", TypeKind::Int), ("place", STRING)]);
+    let flat = dir.path().join("in.json");
+    let text = "{\"day\":\"2026-10-01\",\"v\":1,\"place\":\"a/b\"}\n{\"v\":2,\"place\":\"c\"}\n\
+                {\"day\":\"2026-10-01\",\"v\":3,\"place\":\"a/b\"}\n";
+    fs::write(&flat, text).expect("file");
+    let from = table(&flat, &[], columns.clone(), vec![]);
+    let to = table(&out, &[("format", "csv")], columns.clone(), vec![0, 2]);
+    block_on(async {
+        let (batches, _) = read(&from, &all(&from), 2).await?;
+        let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
+        let metrics = Arc::new(MetricGroup::default());
+        let mut writer = sink.writer(WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics })?;
+        for (batch, _) in batches {
+            writer.write(batch).await?;
+        }
+        writer.flush().await?;
+        let (before, _) = read(&to, &all(&to), 8).await?;
+        assert!(before.is_empty(), "nothing is visible before the job has finished");
+        writer.finish().await
+    })
+    .expect("written");
+    let (batches, ids) = block_on(read(&to, &all(&to), 8)).expect("rows");
+    let mut printed: Vec<String> =
+        batches.iter().flat_map(|(b, _)| print(&columns, &b.columns).expect("rows")).collect();
+    printed.sort();
+    assert_eq!(printed, ["[2026-10-01, 1, a/b]", "[2026-10-01, 3, a/b]", "[null, 2, c]"]);
+    assert!(ids[0].contains("day=2026-10-01/place=a%2Fb/part-"), "{ids:?}");
+    assert!(ids[1].contains("day=__DEFAULT_PARTITION__/place=c/part-"), "{ids:?}");
+}
