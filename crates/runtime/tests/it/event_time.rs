@@ -1,6 +1,7 @@
 //! Event time from end to end: idle splits, unions, late and odd rows.
 
 use crate::fakes::*;
+use tidegate_api::WindowKind;
 use tidegate_api::expr::Expr;
 use tidegate_api::graph::{NullRowtimePolicy, OperatorSpec, Partitioner};
 use tidegate_api::types::{LogicalType, TypeKind};
@@ -230,6 +231,43 @@ fn a_blocked_split_is_not_idle() {
     assert_eq!(output(&running), Some(TEN + 1_000), "950 ms asked in vain is not a second");
     reader_gate.add_permits(1);
     running.until("idleness of A", |r| output(r) == Some(TEN + 51_000));
+    running.handle.cancel().unwrap();
+    let _ = running.wait();
+}
+
+#[test]
+fn partial_results_go_out_before_a_channel_turns_idle() {
+    let mut job = Job::default();
+    let taken = Taken::default();
+    let mut source = FakeSource::new(&[], Vec::new(), false);
+    source.discoveries = vec![vec![("p0", 0), ("p1", 1)]];
+    source.script.insert(0, vec![Step::Rows(0, vec![at("a", 1, 1.0), at("a", 1, 2.0)]), Step::Quiet(vec![0], 2_000)]);
+    source.script.insert(1, vec![Step::Rows(0, vec![at("b", 1, 60.0)])]);
+    let from = job.source("clicks", source, 0, 2);
+    job.watermark(from, |w| w.idle_timeout_ms = Some(1_000));
+    let window = job.two_phase_count(from, WindowKind::Tumble { size: 10_000 });
+    job.sink(window, "out", &taken);
+    let running = job.start();
+    running.until("the window", |_| !taken.rows().is_empty());
+    assert_eq!(taken.rows(), ["+I[a, 2, 0s, 10s, 9.999s]"]);
+    assert_eq!(running.handle.summary().late, []);
+    running.handle.cancel().unwrap();
+    let _ = running.wait();
+}
+
+#[test]
+fn a_table_united_with_itself_is_counted_twice() {
+    let mut job = Job::default();
+    let taken = Taken::default();
+    let steps = vec![Step::Rows(0, vec![at("k", 1, 1.0), at("k", 1, 12.0)]), Step::Gate];
+    let from = job.source("t", FakeSource::new(&["p0"], steps, false), 0, 1);
+    let union = job.add("Union[2]", OperatorSpec::Union, schema(), 1);
+    job.edge(from, union, Partitioner::Forward);
+    job.edge(from, union, Partitioner::Forward);
+    let window = job.tumble_count(union, 10_000);
+    job.sink(window, "out", &taken);
+    let running = job.start();
+    running.until("the window", |_| taken.rows() == ["+I[k, 2, 0s, 10s, 9.999s]"]);
     running.handle.cancel().unwrap();
     let _ = running.wait();
 }

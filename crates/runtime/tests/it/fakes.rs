@@ -415,6 +415,34 @@ pub fn inputs(schema: &Schema) -> Vec<Expr> {
     schema.fields.iter().enumerate().map(|(i, f)| Expr::input(i, f.ty.clone())).collect()
 }
 
+fn count_spec(kind: WindowKind, by_key: bool) -> WindowAggregateSpec {
+    let count = AggregateCall {
+        function: "COUNT".into(),
+        args: Vec::new(),
+        arg_types: Vec::new(),
+        params: Vec::new(),
+        distinct: false,
+        filter: None,
+        ty: LogicalType::not_null(TypeKind::BigInt),
+        name: "cnt".into(),
+    };
+    WindowAggregateSpec {
+        window: WindowSpec { kind, offset: 0, zone: None },
+        input: WindowInput::TimeColumn(2),
+        keys: if by_key { vec![0] } else { Vec::new() },
+        aggregates: vec![count],
+        updating_input: false,
+    }
+}
+
+fn count_output(by_key: bool) -> Schema {
+    let ts = LogicalType::not_null(TypeKind::Timestamp(3));
+    let mut fields: Vec<Field> = schema().fields[..usize::from(by_key)].to_vec();
+    fields.push(Field::new("cnt", LogicalType::not_null(TypeKind::BigInt)));
+    fields.extend(["window_start", "window_end", "window_time"].map(|name| Field::new(name, ts.clone())));
+    Schema::new(fields)
+}
+
 /// A job under construction.
 #[derive(Default)]
 pub struct Job {
@@ -472,33 +500,28 @@ impl Job {
     }
 
     pub fn window_count(&mut self, from: usize, kind: WindowKind, by_key: bool) -> usize {
-        let big = LogicalType::not_null(TypeKind::BigInt);
-        let ts = LogicalType::not_null(TypeKind::Timestamp(3));
-        let count = AggregateCall {
-            function: "COUNT".into(),
-            args: Vec::new(),
-            arg_types: Vec::new(),
-            params: Vec::new(),
-            distinct: false,
-            filter: None,
-            ty: big.clone(),
-            name: "cnt".into(),
-        };
-        let spec = WindowAggregateSpec {
-            window: WindowSpec { kind, offset: 0, zone: None },
-            input: WindowInput::TimeColumn(2),
-            keys: if by_key { vec![0] } else { Vec::new() },
-            aggregates: vec![count],
-            updating_input: false,
-        };
-        let mut fields: Vec<Field> = schema().fields[..usize::from(by_key)].to_vec();
-        fields.push(Field::new("cnt", big));
-        fields.extend(["window_start", "window_end", "window_time"].map(|name| Field::new(name, ts.clone())));
-        let number = self.graph.nodes.len() + 1;
-        let name = format!("WindowAggregate[{number}]");
-        let to = self.add(&name, OperatorSpec::WindowAggregate(spec), Schema::new(fields), 1);
+        let spec = count_spec(kind, by_key);
+        let output = count_output(by_key);
+        let name = format!("WindowAggregate[{}]", self.graph.nodes.len() + 1);
+        let to = self.add(&name, OperatorSpec::WindowAggregate(spec), output, 1);
         self.edge(from, to, if by_key { Partitioner::Hash(vec![0]) } else { Partitioner::Global });
         to
+    }
+
+    /// The same in two phases, by key.
+    pub fn two_phase_count(&mut self, from: usize, kind: WindowKind) -> usize {
+        let big = LogicalType::not_null(TypeKind::BigInt);
+        let mut partial: Vec<Field> = schema().fields[..1].to_vec();
+        partial.extend(["count", "slice_end", "row_count"].map(|name| Field::new(name, big.clone())));
+        let number = self.graph.nodes.len() + 1;
+        let parallelism = self.graph.nodes[from].parallelism;
+        let local = OperatorSpec::LocalWindowAggregate(count_spec(kind, true));
+        let local = self.add(&format!("LocalWindowAggregate[{number}]"), local, Schema::new(partial), parallelism);
+        self.edge(from, local, Partitioner::Forward);
+        let global = OperatorSpec::GlobalWindowAggregate(count_spec(kind, true));
+        let global = self.add(&format!("GlobalWindowAggregate[{}]", number + 1), global, count_output(true), 1);
+        self.edge(local, global, Partitioner::Hash(vec![0]));
+        global
     }
 
     pub fn sink(&mut self, from: usize, name: &str, taken: &Taken) -> usize {
