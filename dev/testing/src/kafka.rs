@@ -18,11 +18,20 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use crate::{target_dir, unavailable, wait_for, workspace};
 
 const VERSION: &str = "4.3.1";
+const CONFIG: &str = "server.properties";
+/// A broker whose folder holds this file ends without removing the folder.
+const KEEP: &str = "keep";
 
 /// A broker that runs.
 pub struct Kafka {
     bootstrap: String,
-    process: Option<Child>,
+    own: Option<Own>,
+}
+
+/// A broker this process started.
+struct Own {
+    dir: PathBuf,
+    shell: Option<Child>,
 }
 
 /// The broker all tests of this binary share, started at first use; `None` if there can be none, which
@@ -30,7 +39,7 @@ pub struct Kafka {
 pub fn shared() -> Option<&'static Kafka> {
     static SHARED: OnceLock<Result<Kafka, String>> = OnceLock::new();
     let made = SHARED.get_or_init(|| match std::env::var("TIDEGATE_TEST_KAFKA") {
-        Ok(bootstrap) => Ok(Kafka { bootstrap, process: None }),
+        Ok(bootstrap) => Ok(Kafka { bootstrap, own: None }),
         Err(_) => Kafka::start(),
     });
     match made {
@@ -43,38 +52,41 @@ pub fn shared() -> Option<&'static Kafka> {
 }
 
 impl Kafka {
-    /// Starts a broker of one's own, to be stopped by [`Kafka::stop`] or by dropping it.
+    /// Starts a broker of one's own, gone when it is dropped.
     pub fn start() -> Result<Kafka, String> {
         let libs = libraries()?;
         let dir = tempfile::Builder::new().prefix("tidegate-kafka-").tempdir().map_err(|e| e.to_string())?;
         // The shell removes it, after the broker's death.
         let dir = dir.keep();
         let (broker, controller) = (free_port()?, free_port()?);
-        let config = dir.join("server.properties");
+        let config = dir.join(CONFIG);
         fs::write(&config, server_properties(&dir, broker, controller)).map_err(|e| e.to_string())?;
         format_storage(&libs, &config)?;
-        let mut kafka = Kafka { bootstrap: format!("127.0.0.1:{broker}"), process: Some(spawn(&libs, &dir, &config)?) };
-        if let Err(reason) = kafka.wait_until_ready() {
-            let log = fs::read_to_string(dir.join("broker.log")).unwrap_or_default();
-            let tail: Vec<&str> = log.lines().rev().take(20).collect();
-            let tail: Vec<&str> = tail.into_iter().rev().collect();
-            kafka.stop();
-            return Err(format!("{reason}; its log ends with:\n{}", tail.join("\n")));
-        }
+        let own = Own { shell: Some(spawn(&libs, &dir)?), dir };
+        let kafka = Kafka { bootstrap: format!("127.0.0.1:{broker}"), own: Some(own) };
+        kafka.wait_until_ready()?;
         Ok(kafka)
+    }
+
+    /// Kills the broker, but keeps its data for [`Kafka::resume`].
+    pub fn interrupt(&mut self) {
+        if let Some(own) = &mut self.own {
+            let _ = fs::write(own.dir.join(KEEP), "");
+            own.end();
+        }
+    }
+
+    /// Starts an interrupted broker again, with its data and at its address.
+    pub fn resume(&mut self) -> Result<(), String> {
+        let own = self.own.as_mut().ok_or("this broker was not started here")?;
+        let _ = fs::remove_file(own.dir.join(KEEP));
+        own.shell = Some(spawn(&libraries()?, &own.dir)?);
+        self.wait_until_ready()
     }
 
     /// `host:port` for clients.
     pub fn bootstrap(&self) -> &str {
         &self.bootstrap
-    }
-
-    /// Kills the broker.
-    pub fn stop(&mut self) {
-        if let Some(mut shell) = self.process.take() {
-            drop(shell.stdin.take());
-            let _ = shell.wait();
-        }
     }
 
     fn wait_until_ready(&self) -> Result<(), String> {
@@ -84,13 +96,30 @@ impl Kafka {
             let answer = consumer.fetch_metadata(None, Duration::from_secs(1)).ok()?;
             (!answer.brokers().is_empty()).then_some(())
         });
-        ready.ok_or_else(|| format!("the broker at {} did not answer within 60 s", self.bootstrap))
+        let log = || self.own.as_ref().map(Own::log_tail).unwrap_or_default();
+        ready.ok_or_else(|| format!("the broker at {} did not answer within 60 s; its log:\n{}", self.bootstrap, log()))
     }
 }
 
-impl Drop for Kafka {
+impl Own {
+    fn end(&mut self) {
+        if let Some(mut shell) = self.shell.take() {
+            drop(shell.stdin.take());
+            let _ = shell.wait();
+        }
+    }
+
+    fn log_tail(&self) -> String {
+        let log = fs::read_to_string(self.dir.join("broker.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Own {
     fn drop(&mut self) {
-        self.stop();
+        self.end();
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -181,17 +210,19 @@ fn format_storage(libs: &Path, config: &Path) -> Result<(), String> {
     }
 }
 
-fn spawn(libs: &Path, dir: &Path, config: &Path) -> Result<Child, String> {
-    let log = File::create(dir.join("broker.log")).map_err(|e| e.to_string())?;
+fn spawn(libs: &Path, dir: &Path) -> Result<Child, String> {
+    let log = File::options().create(true).append(true).open(dir.join("broker.log")).map_err(|e| e.to_string())?;
     let errors = log.try_clone().map_err(|e| e.to_string())?;
-    let script =
-        "dir=$1; shift; \"$@\" </dev/null & cat >/dev/null; kill -KILL $!; wait $! 2>/dev/null; rm -rf \"$dir\"";
+    let script = format!(
+        "dir=$1; shift; \"$@\" </dev/null & cat >/dev/null; kill -KILL $!; wait $! 2>/dev/null; \
+         test -e \"$dir/{KEEP}\" || rm -rf \"$dir\""
+    );
     Command::new("sh")
-        .args(["-c", script, "kafka-for-tests"])
+        .args(["-c", script.as_str(), "kafka-for-tests"])
         .arg(dir)
         .args(java(libs))
         .arg("kafka.Kafka")
-        .arg(config)
+        .arg(dir.join(CONFIG))
         .stdin(Stdio::piped())
         .stdout(log)
         .stderr(errors)

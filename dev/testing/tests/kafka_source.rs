@@ -38,7 +38,7 @@ async fn a_bounded_read_gives_every_row_once_and_ends() {
     let Some(kafka) = kafka::shared() else { return };
     let topic = filled(kafka, "bounded", 2, 3);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
-    let rows = reading.to_end().await.expect("it reads");
+    let rows = reading.read_to_end().await.expect("it reads");
     assert_eq!(rows, ["+I[0, r0]", "+I[1, r1]", "+I[2, r2]", "+I[10, r0]", "+I[11, r1]", "+I[12, r2]"]);
     assert_eq!(reading.splits, [format!("{topic}-0"), format!("{topic}-1")]);
     assert_eq!(reading.metric("pendingRecords"), 0);
@@ -182,7 +182,7 @@ async fn a_pattern_takes_whole_names() {
     let options = [("topic", ""), ("topic-pattern", pattern.as_str()), BOUNDED];
     let mut reading = Reading::start(&table(kafka.bootstrap(), "", &options)).await.expect("it opens");
     assert_eq!(reading.splits, [format!("{topic}-0")]);
-    assert_eq!(reading.to_end().await.expect("it reads"), ["+I[0, r0]"]);
+    assert_eq!(reading.read_to_end().await.expect("it reads"), ["+I[0, r0]"]);
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn blanks_and_tombstones_are_no_rows_but_counted() {
     let topic = kafka.new_topic("blank", 1);
     kafka.send(&topic, 0, &[Some("{\"id\":1}"), Some(""), None, Some("{\"id\":2}")]);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
-    assert_eq!(reading.to_end().await.expect("it reads"), ["+I[1, null]", "+I[2, null]"]);
+    assert_eq!(reading.read_to_end().await.expect("it reads"), ["+I[1, null]", "+I[2, null]"]);
     assert_eq!((reading.metric("numBlankRecords"), reading.metric("numTombstones")), (1, 1));
 }
 
@@ -222,7 +222,7 @@ async fn a_bad_record_fails_after_the_rows_before_it_and_says_where() {
     let topic = kafka.new_topic("bad", 1);
     kafka.send(&topic, 0, &[Some("{\"id\":1}"), Some("{\"id\":\"x\"}"), Some("{\"id\":3}")]);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
-    let text = error_of(reading.to_end().await);
+    let text = error_of(reading.read_to_end().await);
     assert_eq!(reading.texts(), ["+I[1, null]"]);
     assert!(text.contains(&format!("topic {topic}, partition 0, offset 1")) && text.contains("'id'"), "{text}");
 }
@@ -243,7 +243,7 @@ async fn keys_are_read_beside_values() {
     let options = [("key.format", "json"), ("key.fields", "id"), ("value.fields-include", "EXCEPT_KEY"), BOUNDED];
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &options)).await.expect("it opens");
     // As in Flink, a JSON key that is missing gives no row; here it is counted.
-    assert_eq!(reading.to_end().await.expect("it reads"), ["+I[1, a]", "+I[3, c]"]);
+    assert_eq!(reading.read_to_end().await.expect("it reads"), ["+I[1, a]", "+I[3, c]"]);
     assert_eq!(reading.metric("numTombstones"), 1);
 }
 
@@ -286,4 +286,44 @@ async fn an_unreachable_broker_is_named_in_time() {
     let work = Reading::start(&table("127.0.0.1:1", "t", &options)).await;
     let text = error_of(work);
     assert!(text.contains("Cannot reach Kafka at '127.0.0.1:1'") && text.contains("refused"), "{text}");
+}
+
+#[tokio::test]
+async fn a_lost_broker_is_not_silence_and_reading_goes_on_when_it_is_back() {
+    if kafka::shared().is_none() {
+        return;
+    }
+    let mut kafka = Kafka::start().expect("the shared one started too");
+    let topic = filled(&kafka, "lost", 1, 1);
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[])).await.expect("it opens");
+    reading.until_quiet().await.expect("it is quiet");
+    kafka.interrupt();
+    // The client needs a moment to notice; then a partition that cannot be asked is not quiet.
+    let pause = Duration::from_millis(500);
+    let stopped = async { while tokio::time::timeout(pause, reading.step()).await.is_ok() {} };
+    tokio::time::timeout(support::LIMIT, stopped).await.expect("quiet reports end");
+    kafka.resume().expect("it comes back");
+    kafka.send(&topic, 0, &[Some("{\"id\":9}")]);
+    assert_eq!(reading.take(2).await.expect("it reads on"), ["+I[0, r0]", "+I[9, null]"]);
+}
+
+#[test]
+fn impossible_security_settings_are_refused_at_planning() {
+    use tidegate_api::config::Configuration;
+    use tidegate_api::connector::ConnectorFactory;
+    use tidegate_connectors::kafka::KafkaFactory;
+    let table = table("h:1", "t", &[("properties.security.protocol", "SSL")]);
+    let text = error_of(KafkaFactory.source(&table, &Configuration::default()).map(|_| ()));
+    assert!(text.contains("properties.security.protocol") && text.contains("TLS"), "{text}");
+    let jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"u\" password=\"p\";";
+    let options = [
+        ("properties.security.protocol", "SASL_PLAINTEXT"),
+        ("properties.sasl.mechanism", "PLAIN"),
+        ("properties.sasl.jaas.config", jaas),
+    ];
+    let mut table = support::table("h:1", "t", &options);
+    assert!(KafkaFactory.source(&table, &Configuration::default()).is_ok());
+    table.options.remove("properties.sasl.mechanism");
+    let text = error_of(KafkaFactory.source(&table, &Configuration::default()).map(|_| ()));
+    assert!(text.contains("'GSSAPI'"), "{text}");
 }

@@ -138,7 +138,7 @@ impl Reading {
     }
 
     /// Reads to the end of all splits and returns the rows' texts.
-    pub async fn to_end(&mut self) -> Result<Vec<String>> {
+    pub async fn read_to_end(&mut self) -> Result<Vec<String>> {
         self.until(|r| r.finished.len() == r.splits.len()).await?;
         Ok(self.texts())
     }
@@ -187,7 +187,7 @@ impl Reading {
 
 /// Reads a bounded table to its end.
 pub async fn read_all(table: &TableDescriptor) -> Result<Vec<String>> {
-    Reading::start(table).await?.to_end().await
+    Reading::start(table).await?.read_to_end().await
 }
 
 /// A writer of a table.
