@@ -321,9 +321,11 @@ impl Rows {
         Rows { columns: batch.columns.columns().to_vec(), kinds: batch.kinds.clone(), len: batch.num_rows() }
     }
 
-    /// A range of the rows, without copying.
-    pub(super) fn slice(batch: &Batch, from: usize, len: usize) -> Rows {
-        Rows::all(&batch.slice(from, len))
+    /// A range of the rows, without copying; only the columns in `needed` are filled.
+    pub(super) fn slice(batch: &Batch, from: usize, len: usize, needed: &[usize]) -> Rows {
+        let columns = batch.columns.columns().iter().enumerate();
+        let columns = columns.map(|(i, c)| if needed.contains(&i) { c.slice(from, len) } else { c.slice(0, 0) });
+        Rows { columns: columns.collect(), kinds: batch.kinds.as_ref().map(|k| k.slice(from, len)), len }
     }
 
     /// Some of the rows; only the columns in `needed` are filled.
@@ -365,7 +367,7 @@ pub(super) fn split_by(
         return f(one, Rows::all(batch));
     }
     if runs.len() * 256 <= of.len() {
-        return runs.into_iter().try_for_each(|(from, len, value)| f(value, Rows::slice(batch, from, len)));
+        return runs.into_iter().try_for_each(|(from, len, value)| f(value, Rows::slice(batch, from, len, needed)));
     }
     let mut parts: Vec<(i64, Vec<u32>)> = Vec::new();
     let mut last = 0;

@@ -21,11 +21,22 @@ use crate::table::GroupTable;
 /// The slot of a key without state.
 const NO_SLOT: u32 = u32::MAX;
 
+/// Results of a batch's rounds, and the changes that point into them.
+#[derive(Default)]
+struct Work {
+    /// Result columns before and after each round.
+    results: Vec<Vec<ArrayRef>>,
+    changes: Vec<Change>,
+    /// The slots of the last round. If the next has the same, as always without keys, its results before
+    /// are the last ones after.
+    slots: Vec<u32>,
+}
+
 /// One emitted row: which input row caused it, and where its results lie.
 struct Change {
     row: u32,
     kind: RowKind,
-    /// Result set (two per round: before and after) and position in it.
+    /// Result set and position in it.
     at: (usize, usize),
 }
 
@@ -34,6 +45,7 @@ pub(super) struct GroupAggregate {
     keys: Vec<usize>,
     key_types: Vec<DataType>,
     set: AggregateSet,
+    needed: Vec<usize>,
     updating_input: bool,
     emit_update_before: bool,
     table: GroupTable,
@@ -61,6 +73,7 @@ impl GroupAggregate {
             table: GroupTable::new(&key_types)?,
             key_types,
             accumulators: set.accumulators()?,
+            needed: set.columns().collect(),
             set,
             updating_input: spec.updating_input,
             emit_update_before: spec.emit_update_before,
@@ -100,67 +113,69 @@ impl GroupAggregate {
         rounds
     }
 
-    /// Works one round off and appends its results and changes.
-    fn round(
-        &mut self,
-        batch: &Batch,
-        mut rows: Vec<u32>,
-        results: &mut Vec<Vec<ArrayRef>>,
-        changes: &mut Vec<Change>,
-    ) -> Result<()> {
-        let addition = |row: u32| batch.kind(row as usize).is_addition();
-        if self.updating_input {
-            // What takes back from nothing is ignored.
-            rows.retain(|row| addition(*row) || self.slot_of[self.groups[*row as usize] as usize] != NO_SLOT);
-        }
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let first_new = self.row_counts.len() as u32;
+    /// The slots of these rows, with their counts brought up to date; true if any is new.
+    fn slots(&mut self, batch: &Batch, rows: &[u32]) -> (Vec<u32>, bool) {
+        let known = self.row_counts.len();
         let mut slots = Vec::with_capacity(rows.len());
-        for row in &rows {
+        for row in rows {
             let slot = &mut self.slot_of[self.groups[*row as usize] as usize];
             if *slot == NO_SLOT {
                 *slot = self.row_counts.len() as u32;
                 self.row_counts.push(0);
             }
-            self.row_counts[*slot as usize] += if addition(*row) { 1 } else { -1 };
+            self.row_counts[*slot as usize] += if batch.kind(*row as usize).is_addition() { 1 } else { -1 };
             slots.push(*slot);
         }
-        let n = self.row_counts.len();
-        if n as u32 > first_new {
-            self.accumulators.update(&self.set, Rows::slice(batch, 0, 0).columns.as_slice(), None, &[], n)?;
+        (slots, self.row_counts.len() > known)
+    }
+
+    /// Works one round off.
+    fn round(&mut self, batch: &Batch, mut rows: Vec<u32>, work: &mut Work) -> Result<()> {
+        if self.updating_input {
+            // What takes back from nothing is ignored.
+            let has_state = |row: &u32| self.slot_of[self.groups[*row as usize] as usize] != NO_SLOT;
+            rows.retain(|row| batch.kind(*row as usize).is_addition() || has_state(row));
         }
-        let before = self.accumulators.results(&slots)?;
-        let needed: Vec<usize> = self.set.columns().collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let first_new = self.row_counts.len() as u32;
+        let (slots, any_new) = self.slots(batch, &rows);
+        let n = self.row_counts.len();
+        if any_new {
+            let nothing = Rows::slice(batch, 0, 0, &[]);
+            self.accumulators.update(&self.set, &nothing.columns, None, &[], n)?;
+        }
+        if slots != work.slots {
+            work.results.push(self.accumulators.results(&slots)?);
+        }
+        let before = work.results.len() - 1;
         let taken = match rows.len() {
-            1 => Rows::slice(batch, rows[0] as usize, 1),
+            1 => Rows::slice(batch, rows[0] as usize, 1, &self.needed),
             len if len == batch.num_rows() => Rows::all(batch),
-            _ => Rows::take(batch, rows.clone(), &needed)?,
+            _ => Rows::take(batch, rows.clone(), &self.needed)?,
         };
         self.accumulators.update(&self.set, &taken.columns, taken.kinds.as_ref(), &slots, n)?;
-        let after = self.accumulators.results(&slots)?;
-
-        let same = equal_rows(&before, &after, slots.len())?;
-        let set = results.len();
+        work.results.push(self.accumulators.results(&slots)?);
+        let same = equal_rows(&work.results[before], &work.results[before + 1], slots.len())?;
         for (i, (row, slot)) in rows.iter().zip(&slots).enumerate() {
-            let mut change = |kind, set| changes.push(Change { row: *row, kind, at: (set, i) });
+            let mut change = |kind, set| work.changes.push(Change { row: *row, kind, at: (set, i) });
             if self.updating_input && self.row_counts[*slot as usize] == 0 {
                 if *slot < first_new {
-                    change(RowKind::Delete, set);
+                    change(RowKind::Delete, before);
                 }
                 self.slot_of[self.groups[*row as usize] as usize] = NO_SLOT;
                 self.dead += 1;
             } else if *slot >= first_new {
-                change(RowKind::Insert, set + 1);
+                change(RowKind::Insert, before + 1);
             } else if !same[i] {
                 if self.emit_update_before {
-                    change(RowKind::UpdateBefore, set);
+                    change(RowKind::UpdateBefore, before);
                 }
-                change(RowKind::UpdateAfter, set + 1);
+                change(RowKind::UpdateAfter, before + 1);
             }
         }
-        results.extend([before, after]);
+        work.slots = slots;
         Ok(())
     }
 
@@ -228,16 +243,12 @@ impl Operator for GroupAggregate {
             return self.emit(&batch, &[], &self.first_rows(known), out);
         }
         self.slot_of.resize(self.table.len(), NO_SLOT);
-        let (mut results, mut changes) = (Vec::new(), Vec::new());
-        let rounds = self.rounds();
-        let several = rounds.len() > 1;
-        for rows in rounds {
-            self.round(&batch, rows, &mut results, &mut changes)?;
+        let mut work = Work::default();
+        for rows in self.rounds() {
+            self.round(&batch, rows, &mut work)?;
         }
-        if several {
-            changes.sort_by_key(|c| c.row);
-        }
-        self.emit(&batch, &results, &changes, out)?;
+        work.changes.sort_by_key(|c| c.row);
+        self.emit(&batch, &work.results, &work.changes, out)?;
         self.forget_dead()
     }
 }

@@ -128,7 +128,7 @@ pub fn resolve(
             (true, _) => bad("the separator of LISTAGG must be a string literal"),
             (false, _) => bad(format!("LISTAGG takes strings, but got {arg}; cast it to STRING")),
         },
-        "COLLECT" => Ok(LogicalType::not_null(TypeKind::Multiset(Box::new(arg.with_nullable(false))))),
+        "COLLECT" => Ok(LogicalType::not_null(TypeKind::Multiset(Box::new(arg.clone())))),
         "ARRAY_AGG" => Ok(LogicalType::new(TypeKind::Array(Box::new(arg.clone())))),
         "PERCENTILE" => resolve_percentile(arg_types, params),
         _ if name.starts_with("JSON_") => resolve_json(name, arg_types),
@@ -209,7 +209,7 @@ pub fn can_merge(call: &AggregateCall) -> bool {
 
 /// True if rows can be taken back from `call`.
 pub fn can_retract(call: &AggregateCall) -> bool {
-    is_aggregate(&call.function) && call.function != "SINGLE_VALUE"
+    is_aggregate(&call.function)
 }
 
 fn arg_type(call: &AggregateCall) -> Result<&LogicalType> {
