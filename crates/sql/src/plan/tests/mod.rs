@@ -1,0 +1,7 @@
+//! Scripts in, job graphs and messages out.
+
+mod aggregates;
+mod errors;
+mod lab;
+mod sinks;
+mod support;
