@@ -17,15 +17,24 @@ pub mod collection_functions;
 pub mod columns;
 pub mod compare;
 pub mod conditional;
+pub mod datetime;
 pub mod decimal;
 pub mod eval;
 pub mod fold;
+pub mod hash;
 pub mod interval;
+pub mod json;
 pub mod logic;
 pub mod math;
 pub mod math_round;
 pub mod random;
+pub mod regex;
+pub mod string;
+pub mod url;
 pub mod value_array;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::LazyLock;
 
@@ -92,11 +101,17 @@ static TABLES: &[&[ScalarFunction]] = &[
     collection_functions::FUNCTIONS,
     compare::FUNCTIONS,
     conditional::FUNCTIONS,
+    datetime::FUNCTIONS,
+    hash::FUNCTIONS,
+    json::FUNCTIONS,
     logic::FUNCTIONS,
     math::DOUBLE_FUNCTIONS,
     math::FUNCTIONS,
     math_round::FUNCTIONS,
     random::FUNCTIONS,
+    regex::FUNCTIONS,
+    string::FUNCTIONS,
+    url::FUNCTIONS,
 ];
 
 static REGISTRY: LazyLock<HashMap<&'static str, &'static ScalarFunction>> =
