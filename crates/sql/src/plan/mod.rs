@@ -12,13 +12,13 @@
 
 mod error;
 mod explain;
-mod expr;
+pub(crate) mod expr;
 mod graph;
 mod lookup;
 mod optimize;
 mod query;
 pub mod rel;
-mod scope;
+pub(crate) mod scope;
 mod sink;
 mod source;
 mod table;
@@ -38,6 +38,7 @@ use tidegate_api::types::Schema;
 
 use crate::ast;
 use crate::catalog::Catalog;
+use crate::functions::fold;
 use graph::Lowering;
 use query::Env;
 use rel::Rel;
@@ -167,10 +168,4 @@ fn graph_text(graph: &JobGraph) -> String {
         }
     }
     out
-}
-
-/// `expr` with its constant parts computed, in the session's zone.
-fn fold(expr: tidegate_api::expr::Expr, zone: &str) -> tidegate_api::expr::Expr {
-    let _ = zone;
-    expr
 }

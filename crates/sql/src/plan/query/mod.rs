@@ -161,6 +161,12 @@ pub(super) fn coerce(rel: Rel, columns: &[Column], span: Span) -> Result<Rel> {
     if same {
         return Ok(rel);
     }
+    if let RelKind::Union(inputs) = rel.kind {
+        let inputs = inputs.into_iter().map(|input| coerce(input, columns, span)).collect::<Result<_>>()?;
+        let retyped = rel.columns.into_iter().zip(columns);
+        let columns = retyped.map(|(have, want)| Column { ty: want.ty.with_nullable(have.ty.nullable), ..have });
+        return Ok(Rel { columns: columns.collect(), kind: RelKind::Union(inputs) });
+    }
     let mut projection = Vec::with_capacity(columns.len());
     for (i, want) in columns.iter().enumerate() {
         let expr = rel.input_expr(i);

@@ -36,11 +36,9 @@ const HOP: &str = "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTER
 
 #[test]
 fn a_filter_that_leaves_the_window_alone_goes_below_the_aggregate() {
-    let g = plan(&format!("SELECT k, window_start, SUM(v) FROM {HOP} WHERE v > 1 GROUP BY k, window_start, window_end"));
-    assert_eq!(
-        kinds(&g),
-        ["Source: t", "Calc", "LocalWindowAggregate", "GlobalWindowAggregate", "Calc", "collect"]
-    );
+    let g =
+        plan(&format!("SELECT k, window_start, SUM(v) FROM {HOP} WHERE v > 1 GROUP BY k, window_start, window_end"));
+    assert_eq!(kinds(&g), ["Source: t", "Calc", "LocalWindowAggregate", "GlobalWindowAggregate", "Calc", "collect"]);
     let OperatorSpec::Calc { filter: Some(_), .. } = &g.nodes[1].spec else { panic!("no filter") };
     let OperatorSpec::LocalWindowAggregate(local) = &g.nodes[2].spec else { panic!() };
     assert_eq!(local.window.kind, WindowKind::Hop { slide: 5000, size: 10_000 });
@@ -183,14 +181,16 @@ fn before_images_are_made_for_those_who_need_them() {
         });
         specs.collect::<Vec<_>>()
     };
-    let upsert = "CREATE TABLE u (k STRING, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert-kafka');";
+    let upsert =
+        "CREATE TABLE u (k STRING, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert-kafka');";
     let to = |sink: &str, query: &str| emits(&graph(&format!("{TABLES} {upsert} {sink} {query};")));
     let count = "SELECT k, COUNT(*) AS n FROM t GROUP BY k";
     let print = "CREATE TABLE p (k STRING, n BIGINT) WITH ('connector' = 'print');";
     assert_eq!(to("", &format!("INSERT INTO u {count}")), [(false, false)]);
     assert_eq!(to(print, &format!("INSERT INTO p {count}")), [(true, false)]);
     assert_eq!(to("", &format!("INSERT INTO u {count} HAVING COUNT(*) > 1")), [(true, false)]);
-    let nested = "INSERT INTO p SELECT CAST(n AS STRING), COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) GROUP BY n";
+    let nested =
+        "INSERT INTO p SELECT CAST(n AS STRING), COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) GROUP BY n";
     assert_eq!(to(print, nested), [(true, false), (true, true)]);
     assert_eq!(to(print, "INSERT INTO p SELECT k, COUNT(*) FROM cdc GROUP BY k"), [(true, true)]);
 }

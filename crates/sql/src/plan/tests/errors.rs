@@ -2,7 +2,8 @@
 
 use super::support::error;
 
-const TABLES: &str = "CREATE TABLE t (pid INT, depot STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem');
+const TABLES: &str =
+    "CREATE TABLE t (pid INT, depot STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem');
 CREATE TABLE b (pid INT, name STRING, t2 TIMESTAMP(3)) WITH ('connector' = 'filesystem');
 CREATE TABLE o (a INT) WITH ('connector' = 'print');
 ";
@@ -31,7 +32,10 @@ fn names_are_reported_where_they_stand() {
 #[test]
 fn aggregates_stand_where_they_may() {
     says("SELECT depot FROM t WHERE COUNT(*) > 1 GROUP BY depot", "Aggregate expression is illegal in WHERE clause");
-    says("SELECT depot, pid, COUNT(*) FROM t GROUP BY depot", "column 15 to line 4, column 17: Expression 'pid' is not being grouped");
+    says(
+        "SELECT depot, pid, COUNT(*) FROM t GROUP BY depot",
+        "column 15 to line 4, column 17: Expression 'pid' is not being grouped",
+    );
     says("SELECT SUM(COUNT(*)) FROM t", "Aggregate expressions cannot be nested");
     says("SELECT depot FROM t WHERE depot", "WHERE clause must be a condition");
 }
@@ -74,11 +78,14 @@ fn what_does_not_run_is_refused_by_name() {
     says("SELECT RANK() OVER (PARTITION BY depot ORDER BY pid) FROM t", "RANK() on streaming table is not supported");
     says("SELECT pid FROM t WHERE pid IN (SELECT pid FROM b)", "IN (SELECT ...)");
     says("SELECT pid FROM t INTERSECT SELECT pid FROM b", "INTERSECT");
-    let over = "SELECT SUM(pid) OVER (PARTITION BY depot ORDER BY depot ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM t";
+    let over =
+        "SELECT SUM(pid) OVER (PARTITION BY depot ORDER BY depot ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM t";
     says(over, "OVER RANGE FOLLOWING windows are not supported yet.");
-    let pattern = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY pid MEASURES A.pid AS q PATTERN (A B) DEFINE B AS B.pid < 1)";
+    let pattern =
+        "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY pid MEASURES A.pid AS q PATTERN (A B) DEFINE B AS B.pid < 1)";
     says(pattern, "You must specify either rowtime or proctime for order by as the first one.");
-    let greedy = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.pid AS q PATTERN (A B+) DEFINE B AS B.pid < 1)";
+    let greedy =
+        "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.pid AS q PATTERN (A B+) DEFINE B AS B.pid < 1)";
     says(greedy, "Greedy quantifiers are not allowed as the last element");
 }
 
@@ -90,13 +97,19 @@ fn declarations_are_checked_when_they_are_used() {
     let text = made("a STRING, WATERMARK FOR a AS a");
     assert!(text.contains("Invalid data type of time field for watermark definition."), "{text}");
     let text = made("a STRING, WATERMARK FOR stamp AS stamp");
-    assert!(text.contains("The rowtime attribute field 'stamp' is not defined in the table schema, at line 1"), "{text}");
+    assert!(
+        text.contains("The rowtime attribute field 'stamp' is not defined in the table schema, at line 1"),
+        "{text}"
+    );
     assert!(text.contains("Available fields: ['a']"), "{text}");
     let text = made("a INT, b AS a + 1, c AS b + 1");
     assert!(text.contains("Column 'b' not found in any table"), "{text}");
     let text = made("a INT, m STRING METADATA FROM 'nope'");
     assert!(text.contains("Invalid metadata key 'nope' in column 'm'"), "{text}");
     let text = error("CREATE TABLE m (a INT) WITH ('connector' = 'pigeon', 'password' = 'x'); SELECT a FROM m;");
-    assert!(text.starts_with("Unable to create a source for reading table 'default_catalog.default_database.m'."), "{text}");
+    assert!(
+        text.starts_with("Unable to create a source for reading table 'default_catalog.default_database.m'."),
+        "{text}"
+    );
     assert!(text.contains("'connector'='pigeon'\n'password'='******'"), "{text}");
 }

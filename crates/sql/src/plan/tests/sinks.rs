@@ -10,7 +10,7 @@ use super::support::{error, graph, source};
 const TABLES: &str = "
 CREATE TABLE t (a INT, b STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'kafka', 'topic' = 'x');
 CREATE TABLE wide (x BIGINT, y VARCHAR(3), z DOUBLE) WITH ('connector' = 'print');
-CREATE TABLE one (a INT) WITH ('connector' = 'print');
+CREATE TABLE solo (a INT) WITH ('connector' = 'print');
 CREATE TABLE append_only (b STRING, n BIGINT) WITH ('connector' = 'filesystem');
 ";
 
@@ -37,11 +37,11 @@ fn a_partial_column_list_leaves_null_in_the_others() {
 
 #[test]
 fn columns_that_do_not_fit_are_named_with_both_schemas() {
-    let text = error(&format!("{TABLES} INSERT INTO one SELECT b FROM t;"));
-    let wanted = "Column types of query result and sink for 'default_catalog.default_database.one' do not match.\nCause: \
+    let text = error(&format!("{TABLES} INSERT INTO solo SELECT b FROM t;"));
+    let wanted = "Column types of query result and sink for 'default_catalog.default_database.solo' do not match.\nCause: \
                   Incompatible types for sink column 'a' at position 1.\n\nQuery schema: [b: STRING]\nSink schema:  [a: INT]";
     assert!(text.contains(wanted), "{text}");
-    let text = error(&format!("{TABLES} INSERT INTO one SELECT a, b FROM t;"));
+    let text = error(&format!("{TABLES} INSERT INTO solo SELECT a, b FROM t;"));
     assert!(text.contains("Cause: Different number of columns."), "{text}");
     let text = error(&format!("{TABLES} INSERT INTO wide (x, x) SELECT a, a FROM t;"));
     assert!(text.contains("Target column 'x' is assigned more than once"), "{text}");
@@ -61,7 +61,8 @@ fn an_append_sink_refuses_updates() {
 
 #[test]
 fn an_upsert_sink_wants_the_querys_key() {
-    let upsert = "CREATE TABLE u (b STRING, n BIGINT, PRIMARY KEY (n) NOT ENFORCED) WITH ('connector' = 'upsert-kafka');";
+    let upsert =
+        "CREATE TABLE u (b STRING, n BIGINT, PRIMARY KEY (n) NOT ENFORCED) WITH ('connector' = 'upsert-kafka');";
     let text = error(&format!("{TABLES} {upsert} INSERT INTO u SELECT b, COUNT(*) FROM t GROUP BY b;"));
     assert!(text.contains("Primary key: [n], upsert key: [b]."), "{text}");
 }
@@ -79,8 +80,8 @@ fn the_rowtime_goes_with_the_row_unless_there_are_two() {
 fn hints_change_a_reference_and_watermark_options_stay_with_the_engine() {
     let g = plan(
         "EXECUTE STATEMENT SET BEGIN
-           INSERT INTO one SELECT a FROM t /*+ OPTIONS('topic' = 'y', 'scan.watermark.idle-timeout' = '2 s') */;
-           INSERT INTO one SELECT a FROM t;
+           INSERT INTO solo SELECT a FROM t /*+ OPTIONS('topic' = 'y', 'scan.watermark.idle-timeout' = '2 s') */;
+           INSERT INTO solo SELECT a FROM t;
          END",
     );
     let sources: Vec<usize> =
@@ -95,14 +96,14 @@ fn hints_change_a_reference_and_watermark_options_stay_with_the_engine() {
 
 #[test]
 fn metadata_is_cast_and_persisted_metadata_comes_last() {
-    let table = "CREATE TABLE m (at TIMESTAMP(3) METADATA FROM 'timestamp', a INT, p BIGINT METADATA FROM 'partition' VIRTUAL)
+    let table = "CREATE TABLE m (stamp TIMESTAMP(3) METADATA FROM 'timestamp', a INT, p BIGINT METADATA FROM 'partition' VIRTUAL)
                  WITH ('connector' = 'kafka');";
-    let g = graph(&format!("{TABLES} {table} INSERT INTO m SELECT at, CAST(p AS INT) FROM m;"));
+    let g = graph(&format!("{TABLES} {table} INSERT INTO m SELECT stamp, CAST(p AS INT) FROM m;"));
     let spec = source(&g, 0);
     assert_eq!(spec.read.len(), 2);
     assert!(spec.projection.iter().all(|e| matches!(e.node, ExprNode::Cast { .. })));
     let fields: Vec<&str> = g.nodes.last().unwrap().output.fields.iter().map(|f| f.name.as_str()).collect();
-    assert_eq!(fields, ["a", "at"]);
+    assert_eq!(fields, ["a", "stamp"]);
     assert_eq!(g.nodes.last().unwrap().output.fields[1].ty.kind, TypeKind::TimestampLtz(3));
 }
 
@@ -122,7 +123,7 @@ fn views_are_bound_where_they_were_made() {
          CREATE TABLE inner_t (q INT) WITH ('connector' = 'filesystem');
          CREATE VIEW v (r) AS SELECT q FROM inner_t WHERE q < 3;
          USE CATALOG default_catalog;
-         INSERT INTO one SELECT r FROM side.yard.v",
+         INSERT INTO solo SELECT r FROM side.yard.v",
     );
     assert_eq!(g.nodes[0].name, "Source: inner_t[1]");
 }

@@ -181,9 +181,7 @@ impl Session {
             Statement::Query(query) => self.keep(|p| Ok(p.plan_select(&query)?.0)),
             Statement::Explain { statement, .. } => match *statement {
                 Statement::Query(query) => self.planner().explain_query(&query).map(|_| ()),
-                Statement::Insert(insert) => {
-                    self.planner().explain_inserts(std::slice::from_ref(&*insert)).map(|_| ())
-                }
+                Statement::Insert(insert) => self.planner().explain_inserts(std::slice::from_ref(&*insert)).map(|_| ()),
                 _ => Ok(()),
             },
             _ => Ok(()),
