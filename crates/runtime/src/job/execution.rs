@@ -47,6 +47,7 @@ pub(crate) async fn execute(deployment: Deployment) {
         started.insert(id, Started { place: runnable.place, subtask: runnable.subtask });
     }
     let mut cancel = job.cancel.subscribe();
+    let mut gave_up = None;
     loop {
         tokio::select! {
             biased;
@@ -56,15 +57,24 @@ pub(crate) async fn execute(deployment: Deployment) {
             }
             ended = tasks.join_next_with_id() => {
                 let Some(ended) = ended else { break };
-                if task_ended(&job, &mut started, ended) && job.status() == JobStatus::Running {
-                    job.enter(JobStatus::Failing);
-                    stop(&mut tasks, &started);
+                match task_ended(&job, &mut started, ended) {
+                    Ended::Failed if job.status() == JobStatus::Running => {
+                        job.enter(JobStatus::Failing);
+                        stop(&mut tasks, &started);
+                    }
+                    Ended::GaveUp(place) => gave_up = Some(place),
+                    Ended::Failed | Ended::Done => {}
                 }
             }
         }
     }
     for late in &job.late {
         late.finish();
+    }
+    if let Some(place) = gave_up.filter(|_| job.status() == JobStatus::Running) {
+        let error = Error::internal("its neighbour task ended too early");
+        job.fail(Some(place.clone()), error.context(place));
+        job.enter(JobStatus::Failing);
     }
     job.enter(match job.status() {
         JobStatus::Failing => JobStatus::Failed,
@@ -81,33 +91,42 @@ fn stop(tasks: &mut JoinSet<Result<()>>, started: &HashMap<Id, Started>) {
     tasks.abort_all();
 }
 
-/// Notes how a task ended. True if that must end the job.
-fn task_ended(job: &Job, started: &mut HashMap<Id, Started>, ended: Result<(Id, Result<()>), JoinError>) -> bool {
+/// How a task ended.
+enum Ended {
+    /// At the end of its input, or because it was told to.
+    Done,
+    /// Because another task was gone; that one knows why.
+    GaveUp(String),
+    /// By a failure, which ends the job.
+    Failed,
+}
+
+/// Notes how a task ended.
+fn task_ended(job: &Job, started: &mut HashMap<Id, Started>, ended: Result<(Id, Result<()>), JoinError>) -> Ended {
     let id = match &ended {
         Ok((id, _)) => *id,
         Err(e) => e.id(),
     };
-    let Some(task) = started.remove(&id) else { return false };
+    let Some(task) = started.remove(&id) else { return Ended::Done };
     let error = match ended {
         Ok((_, Ok(()))) => {
             task.enter(ExecutionState::Finished);
-            return false;
+            return Ended::Done;
         }
-        // Its neighbour went away; that one knows why.
         Ok((_, Err(e))) if e.kind == ErrorKind::Cancelled => {
             task.enter(ExecutionState::Canceled);
-            return false;
+            return Ended::GaveUp(task.place);
         }
         Ok((_, Err(error))) => error,
         Err(e) if e.is_cancelled() => {
             task.enter(ExecutionState::Canceled);
-            return false;
+            return Ended::Done;
         }
         Err(e) => Error::internal(format!("a task panicked: {}", panic_text(e))),
     };
     task.enter(ExecutionState::Failed);
     job.fail(Some(task.place.clone()), error.context(task.place));
-    true
+    Ended::Failed
 }
 
 fn panic_text(error: JoinError) -> String {

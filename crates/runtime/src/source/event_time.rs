@@ -31,6 +31,9 @@ pub(crate) struct EventTimeParts<'a> {
 }
 
 struct SplitTime {
+    id: String,
+    /// Whether it was told that this silence holds the watermark.
+    told_quiet: bool,
     running: Watermark,
     timer: IdlenessTimer,
     gauge: Gauge,
@@ -81,13 +84,15 @@ impl EventTime {
     pub(crate) fn add_split(&mut self, id: &str, now_ms: i64, out: &mut Vec<StreamElement>) {
         let gauge = self.metrics.gauge(&format!("split.{id}.watermark.currentWatermark"), i64::MIN);
         let timer = IdlenessTimer::new(self.spec.idle_timeout_ms, now_ms);
-        self.splits.push(SplitTime { running: Watermark::MIN, timer, gauge });
+        self.splits.push(SplitTime { id: id.to_owned(), told_quiet: false, running: Watermark::MIN, timer, gauge });
         emit(self.valve.add_input(), out);
     }
 
     /// A split has been read to its end.
     pub(crate) fn finish_split(&mut self, split: usize, out: &mut Vec<StreamElement>) {
-        emit(self.valve.finish(split), out);
+        if split < self.splits.len() {
+            emit(self.valve.finish(split), out);
+        }
     }
 
     /// The subtask has no split to read.
@@ -97,11 +102,20 @@ impl EventTime {
 
     /// These splits were asked and had nothing.
     pub(crate) fn quiet(&mut self, splits: &[usize], now_ms: i64, out: &mut Vec<StreamElement>) {
-        for split in splits {
-            if self.splits[*split].timer.quiet(now_ms) {
-                emit(self.valve.set_status(*split, WatermarkStatus::Idle), out);
+        for index in splits {
+            let ceiling = self.valve_ceiling(*index);
+            let Some(split) = self.splits.get_mut(*index) else { continue };
+            if split.timer.quiet(now_ms) {
+                emit(self.valve.set_status(*index, WatermarkStatus::Idle), out);
+            } else if !split.timer.is_idle() && split.running < ceiling && !split.told_quiet {
+                split.told_quiet = self.watch.quiet(&split.id, split.running, split.timer.quiet_ms(now_ms));
             }
         }
+    }
+
+    /// What the other splits would allow; `MIN` if there is no other.
+    fn valve_ceiling(&self, split: usize) -> Watermark {
+        Some(self.valve.ceiling_without(split)).filter(|c| *c != Watermark::MAX).unwrap_or(Watermark::MIN)
     }
 
     /// Nobody could ask for this long.
@@ -126,7 +140,11 @@ impl EventTime {
         now_ms: i64,
         out: &mut Vec<StreamElement>,
     ) -> Result<()> {
-        if self.splits[split].timer.activity(now_ms) {
+        let Some(state) = self.splits.get_mut(split) else {
+            return Err(Error::internal(format!("rows of split {split}, which was never added")));
+        };
+        state.told_quiet = false;
+        if state.timer.activity(now_ms) {
             emit(self.valve.set_status(split, WatermarkStatus::Active), out);
         }
         let Some((batch, kept)) = self.without_null_rowtimes(batch, place)? else { return Ok(()) };

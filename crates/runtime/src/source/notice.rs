@@ -1,6 +1,6 @@
 //! What looks wrong about a source's event times.
 
-use tidegate_time::{Clock, Timestamp};
+use tidegate_time::{Clock, Timestamp, Watermark};
 
 use crate::late::digits;
 use crate::notices::JobNotices;
@@ -8,6 +8,8 @@ use crate::notices::JobNotices;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 const YEAR_MS: i64 = 365 * DAY_MS;
+/// Silence of a split that holds the watermark before it is worth a line.
+const QUIET_NOTICE_MS: i64 = 10_000;
 /// Rows seen before the share of rows in 1970 means something while the job runs.
 const SAMPLE_ROWS: u64 = 100;
 
@@ -57,6 +59,25 @@ impl EventTimeWatch {
                 self.judged_1970 = true;
             }
         }
+    }
+
+    /// A split that was asked in vain for `quiet_ms` holds the watermark of the others. True if that
+    /// was said.
+    pub(crate) fn quiet(&self, split: &str, running: Watermark, quiet_ms: i64) -> bool {
+        if quiet_ms < QUIET_NOTICE_MS {
+            return false;
+        }
+        let what = match running {
+            Watermark::MIN => "it never delivered a row".to_owned(),
+            Watermark(ms) => format!("its watermark is {}", digits(ms)),
+        };
+        self.notices.warn(format!(
+            "{}: split {split} holds the watermark: {what}, and it has had nothing for {} s; an idle timeout \
+             ('scan.watermark.idle-timeout' or 'table.exec.source.idle-timeout') would leave it out",
+            self.operator,
+            quiet_ms / 1_000
+        ));
+        true
     }
 
     /// The source has ended: however few rows there were, they are all.

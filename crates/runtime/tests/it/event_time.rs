@@ -32,6 +32,7 @@ fn a_partition_that_never_spoke_holds_time_until_it_is_idle() {
             Step::Gate,
             Step::Quiet(vec![0, 1], 100),
             Step::Gate,
+            Step::Quiet(vec![0, 1], 10_000),
         ];
         let source = FakeSource::new(&["p0", "p1"], steps, false);
         let gate = source.gate.clone();
@@ -49,6 +50,10 @@ fn a_partition_that_never_spoke_holds_time_until_it_is_idle() {
             assert_eq!(running.metric("Source", 0, "currentOutputWatermark"), Some(TEN + 55_000));
         } else {
             assert_eq!(running.metric("Source", 0, "currentOutputWatermark"), Some(i64::MIN));
+            gate.add_permits(1);
+            running.until("a diagnosis", |r| !r.notices.lock().unwrap().is_empty());
+            let notices = running.notices.lock().unwrap().join("\n");
+            assert!(notices.contains("split p1 holds the watermark: it never delivered a row"), "{notices}");
         }
         running.handle.cancel().unwrap();
         let _ = running.wait();
