@@ -23,7 +23,7 @@ CREATE TABLE too_late (
   user_id   STRING,
   ts        TIMESTAMP(3),
   seq       BIGINT,
-  watermark TIMESTAMP(3)
+  wm        TIMESTAMP(3)
 ) WITH ('connector' = 'print', 'print-identifier' = 'late');
 
 EXECUTE STATEMENT SET BEGIN

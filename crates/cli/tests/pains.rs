@@ -231,10 +231,7 @@ fn spring_forward_shortens_a_window() {
         &over_instants("America/Los_Angeles", &hours, COUNTS, &tumble("'4' HOUR")),
         &["+I[2021-03-14T00:00, 2021-03-14T04:00, 3]", "+I[2021-03-14T04:00, 2021-03-14T08:00, 1]"],
     );
-    expect(
-        &over_instants("UTC", &hours, COUNTS, &tumble("'4' HOUR")),
-        &["+I[2021-03-14T08:00, 2021-03-14T12:00, 4]"],
-    );
+    expect(&over_instants("UTC", &hours, COUNTS, &tumble("'4' HOUR")), &["+I[2021-03-14T08:00, 2021-03-14T12:00, 4]"]);
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn another_parallelism_gives_the_same_rows() {
 
 #[test]
 fn one_row_a_batch_gives_the_same_rows() {
-    for_all(&supported(), |name| check(name, &["-D", "tidegate.batch.rows=1"]));
+    for_all(&supported(), |name| check(name, &["-D", "tidegate.source.batch-rows=1"]));
 }
 
 #[test]

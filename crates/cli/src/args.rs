@@ -1,0 +1,116 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs Apache Flink SQL scripts on event-time streams: one binary, no JVM.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, about, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 the job failed, 2 the script or the arguments are wrong.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a script to its end; results on standard output, everything else on standard error
+    Run(RunArgs),
+    /// Run the statements of a file, here or on a standalone process
+    Sql(SqlArgs),
+    /// Serve REST and run the jobs that are submitted to it
+    Standalone(StandaloneArgs),
+    /// Look at jobs of a standalone process, or cancel one
+    Job {
+        /// What to do with jobs.
+        #[command(subcommand)]
+        command: JobCommand,
+    },
+}
+
+/// `tidegate run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The Flink SQL script
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Serve Flink's REST API on this port of 127.0.0.1 while the script runs
+    #[arg(long, value_name = "PORT")]
+    pub rest_port: Option<u16>,
+    /// Submit the jobs to a standalone process instead of running them here
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+}
+
+/// `tidegate sql`.
+#[derive(Debug, Args)]
+pub struct SqlArgs {
+    /// The file with the statements
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Submit the jobs to a standalone process: http://127.0.0.1:8081
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+}
+
+/// What `run` and `sql` share.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// Setting as if by SET: -D parallelism.default=2
+    #[arg(short = 'D', value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Default parallelism of operators
+    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub parallelism: Option<u16>,
+    /// No progress and no notices on standard error
+    #[arg(long, short = 'q')]
+    pub quiet: bool,
+}
+
+/// `tidegate standalone`.
+#[derive(Debug, Args)]
+pub struct StandaloneArgs {
+    /// Port of the REST API
+    #[arg(long, default_value_t = 8081)]
+    pub port: u16,
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub bind: String,
+    /// Setting as in a Flink configuration: -D rest.port=8081
+    #[arg(short = 'D', value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+}
+
+/// `tidegate job`.
+#[derive(Debug, Subcommand)]
+pub enum JobCommand {
+    /// List the jobs
+    List(Endpoint),
+    /// Show one job: state, vertices, watermarks
+    Describe(OneJob),
+    /// Cancel one job
+    Cancel(OneJob),
+}
+
+/// Where the standalone process is.
+#[derive(Debug, Args)]
+pub struct Endpoint {
+    /// Its REST address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8081")]
+    pub endpoint: String,
+}
+
+/// One job of a standalone process.
+#[derive(Debug, Args)]
+pub struct OneJob {
+    /// The job's id (the first digits are enough if they are unique)
+    pub job: String,
+    #[command(flatten)]
+    pub at: Endpoint,
+}

@@ -1,0 +1,108 @@
+//! The sink of a top-level `SELECT`: rows on standard output as Flink's tableau.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, StringArray};
+use async_trait::async_trait;
+use tidegate_api::config::Configuration;
+use tidegate_api::connector::{ConnectorFactory, Sink, SinkMode, SinkWriter, TableDescriptor, WriterContext};
+use tidegate_api::expr::{Expr, ExprNode};
+use tidegate_api::function::{EvalContext, Evaluator, FunctionLibrary};
+use tidegate_api::types::{LogicalType, Schema};
+use tidegate_api::{Batch, Error, Result};
+
+use crate::script::print_out;
+use crate::tableau::Tableau;
+
+/// Makes the sinks of `SELECT`s.
+pub struct CollectFactory {
+    /// Casts values to text.
+    pub functions: Arc<dyn FunctionLibrary>,
+}
+
+impl ConnectorFactory for CollectFactory {
+    fn identifier(&self) -> &'static str {
+        "collect"
+    }
+
+    fn sink(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Sink>> {
+        let zone = config.time_zone().to_owned();
+        Ok(Arc::new(CollectSink { schema: table.physical.clone(), functions: self.functions.clone(), zone }))
+    }
+}
+
+struct CollectSink {
+    schema: Schema,
+    functions: Arc<dyn FunctionLibrary>,
+    zone: String,
+}
+
+impl Sink for CollectSink {
+    fn mode(&self) -> SinkMode {
+        SinkMode::Changelog
+    }
+
+    fn parallelism(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn writer(&self, _ctx: WriterContext) -> Result<Box<dyn SinkWriter>> {
+        let cast = |(i, field): (usize, &tidegate_api::Field)| {
+            let node = ExprNode::Cast { input: Box::new(Expr::input(i, field.ty.clone())), lenient: false };
+            let expr = if matches!(field.ty.kind, tidegate_api::TypeKind::Varchar(_)) {
+                Expr::input(i, field.ty.clone())
+            } else {
+                Expr { ty: LogicalType::string(), node }
+            };
+            self.functions.compile(&expr, &self.schema, &self.zone)
+        };
+        let columns = self.schema.fields.iter().enumerate().map(cast).collect::<Result<Vec<_>>>()?;
+        let names: Vec<String> = self.schema.fields.iter().map(|f| f.name.clone()).collect();
+        let types: Vec<LogicalType> = self.schema.fields.iter().map(|f| f.ty.clone()).collect();
+        let (tableau, head) = Tableau::new(&names, &types);
+        print_out(&head);
+        Ok(Box::new(CollectWriter { columns, tableau, rows: 0 }))
+    }
+}
+
+struct CollectWriter {
+    columns: Vec<Box<dyn Evaluator>>,
+    tableau: Tableau,
+    rows: usize,
+}
+
+#[async_trait]
+impl SinkWriter for CollectWriter {
+    async fn write(&mut self, batch: Batch) -> Result<()> {
+        // Casts to text depend on neither time nor watermark.
+        let ctx = EvalContext { watermark: None, now_ms: 0 };
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &mut self.columns {
+            columns.push(column.evaluate(&batch.columns, &ctx)?);
+        }
+        let columns: Vec<&StringArray> = columns
+            .iter()
+            .map(|c| c.as_any().downcast_ref().ok_or_else(|| Error::internal("a cast to STRING gave no string")))
+            .collect::<Result<_>>()?;
+        let mut text = String::new();
+        for row in 0..batch.num_rows() {
+            let mut cells = vec![batch.kind(row).short().to_owned()];
+            cells.extend(columns.iter().map(|c| if c.is_null(row) { "<NULL>" } else { c.value(row) }.to_owned()));
+            text += &self.tableau.line(&cells);
+            text.push('\n');
+        }
+        self.rows += batch.num_rows();
+        print_out(&text);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<()> {
+        let rows = if self.rows == 1 { "row" } else { "rows" };
+        print_out(&format!("{}\nReceived a total of {} {rows}\n", self.tableau.border(), self.rows));
+        Ok(())
+    }
+}
