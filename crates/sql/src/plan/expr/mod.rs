@@ -511,7 +511,8 @@ fn negated(written: &ExprKind, literal: &Expr) -> Option<Expr> {
             };
             (Value::Int(n), kind)
         }
-        Value::Double(v) => (Value::Double(-v), literal.ty.kind.clone()),
+        // Digits have no negative zero: `-0e0` is 0.0.
+        Value::Double(v) => (Value::Double(0.0 - v), literal.ty.kind.clone()),
         Value::Decimal(v) => (Value::Decimal(-v), literal.ty.kind.clone()),
         _ => return None,
     };

@@ -48,7 +48,11 @@ impl Planner<'_> {
                 let (rel, full_name) = self.bind_table(name, hints, env)?;
                 aliased(rel, full_name, alias)
             }
-            TableRefKind::Derived { query, .. } => {
+            TableRefKind::Derived { query, lateral: true } => {
+                // Its query may name columns of its neighbours, which nothing here can see.
+                Err(unsupported_at(query.span, "LATERAL (SELECT ...)"))
+            }
+            TableRefKind::Derived { query, lateral: false } => {
                 let mut rel = self.bind_query(query, env)?;
                 if let (Some(alias), SetExpr::Values(_), [only]) = (alias, &query.body, rel.columns.as_mut_slice()) {
                     only.name.clone_from(&alias.name.value);
@@ -86,6 +90,9 @@ impl Planner<'_> {
 
     fn bind_join(&self, join: &Join, env: &Env) -> Result<Bound> {
         let left = self.bind_table_ref(&join.left, env)?;
+        if join.natural {
+            return Err(unsupported_at(join.right.span, "NATURAL JOIN"));
+        }
         if !matches!(join.right.kind, TableRefKind::Unnest { .. }) {
             return self.bind_join_refused(left, &join.right, join.kind, &join.constraint, env);
         }
@@ -123,6 +130,10 @@ impl Planner<'_> {
         constraint: &JoinConstraint,
         env: &Env,
     ) -> Result<Bound> {
+        if let JoinConstraint::Using(_) = constraint {
+            // It merges columns, so that names in the rest of the query would mean something else.
+            return Err(unsupported_at(right.span, "JOIN ... USING"));
+        }
         let system_time = match &right.kind {
             TableRefKind::Table { system_time: Some(time), .. } => Some(time),
             _ => None,

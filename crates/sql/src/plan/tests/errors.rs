@@ -74,6 +74,8 @@ fn what_does_not_run_is_refused_by_name() {
     says("SELECT pid FROM t ORDER BY pid DESC", "Sort on a non-time-attribute field is not supported.");
     says("SELECT pid FROM t LIMIT 3", "LIMIT");
     says("SELECT t.pid FROM t JOIN b ON t.pid = b.pid", "INNER JOIN is not supported by Tidegate yet.");
+    says("SELECT pid FROM t RIGHT JOIN b USING (pid)", "JOIN ... USING is not supported by Tidegate yet.");
+    says("SELECT t.pid FROM t, LATERAL (SELECT name FROM b WHERE b.pid = t.pid)", "LATERAL (SELECT ...)");
     says("SELECT t.pid FROM t JOIN b FOR SYSTEM_TIME AS OF t.ts AS r ON t.pid = r.pid", "no primary key can be found");
     says("SELECT RANK() OVER (PARTITION BY depot ORDER BY pid) FROM t", "RANK() on streaming table is not supported");
     says("SELECT pid FROM t WHERE pid IN (SELECT pid FROM b)", "IN (SELECT ...)");
