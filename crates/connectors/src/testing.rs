@@ -58,8 +58,14 @@ fn try_decode(
     }
     let rows = decoder.rows();
     assert_eq!(positions.len(), rows);
-    let (columns, _) = decoder.finish()?;
-    print(row, &to_batch(row.to_arrow(), columns, rows)?)
+    let (columns, kinds) = decoder.finish()?;
+    let columns = to_batch(row.to_arrow(), columns, rows)?;
+    if kinds.is_none() {
+        return print(row, &columns);
+    }
+    let mut lines = Vec::new();
+    format_rows(&Batch { columns, kinds }, row, 0..rows, |_, line| lines.push(line.to_owned()))?;
+    Ok(lines)
 }
 
 /// The rows of a batch as `print` shows them, without the row kind.

@@ -200,7 +200,10 @@ pub fn decoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<
         "csv" => Ok(Arc::new(csv::CsvFormat::read(options, &prefix)?)),
         "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
         "raw" => Ok(Arc::new(raw::RawFormat::read(options, &prefix)?)),
-        _ => Err(unknown_format(name)),
+        name => match json::changes::ChangeFormat::read(name, options, &prefix)? {
+            Some(format) => Ok(Arc::new(format)),
+            None => Err(unknown_format(name)),
+        },
     }
 }
 
@@ -212,7 +215,10 @@ pub fn encoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<
         "csv" => Ok(Arc::new(csv::CsvFormat::read(options, &prefix)?)),
         "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
         "raw" => Ok(Arc::new(raw::RawFormat::read(options, &prefix)?)),
-        _ => Err(unknown_format(name)),
+        name => match json::changes::ChangeFormat::read(name, options, &prefix)? {
+            Some(format) => Ok(Arc::new(format)),
+            None => Err(unknown_format(name)),
+        },
     }
 }
 
@@ -223,8 +229,8 @@ fn option_prefix(key: &str, name: &str) -> String {
 
 fn unknown_format(name: &str) -> Error {
     Error::invalid(format!(
-        "Could not find any format factory for identifier '{name}' in the classpath. Available formats are: csv, \
-         json, raw."
+        "Could not find any format factory for identifier '{name}' in the classpath. Available formats are: \
+         canal-json, csv, debezium-json, json, maxwell-json, ogg-json, raw."
     ))
 }
 

@@ -28,11 +28,11 @@ pub(super) struct FieldError {
 }
 
 impl FieldError {
-    fn new(message: impl Into<String>) -> FieldError {
+    pub(super) fn new(message: impl Into<String>) -> FieldError {
         FieldError { path: Vec::new(), message: message.into() }
     }
 
-    fn within(mut self, name: &str) -> FieldError {
+    pub(super) fn within(mut self, name: &str) -> FieldError {
         self.path.insert(0, name.to_owned());
         self
     }
@@ -233,10 +233,7 @@ impl Converter {
         columns: &mut [Column],
         row: usize,
     ) -> Result<(), FieldError> {
-        let mut failure = None;
-        let visitor = FieldsVisitor { converter: self, fields, columns: &mut *columns, row, failure: &mut failure };
-        let result = parser.deserialize_map(visitor);
-        ended(result, failure)?;
+        self.read_fields(parser, fields, columns, row)?;
         for (field, column) in fields.iter().zip(columns) {
             if column.len() > row {
                 continue;
@@ -247,6 +244,20 @@ impl Converter {
             column.push_null();
         }
         Ok(())
+    }
+
+    /// Reads the fields an object has into row `row`, over what stands there.
+    pub(super) fn read_fields(
+        &mut self,
+        parser: &mut Deserializer<Read<'_>>,
+        fields: &[Field],
+        columns: &mut [Column],
+        row: usize,
+    ) -> Result<(), FieldError> {
+        let mut failure = None;
+        let visitor = FieldsVisitor { converter: self, fields, columns, row, failure: &mut failure };
+        let result = parser.deserialize_map(visitor);
+        ended(result, failure)
     }
 }
 
@@ -364,6 +375,19 @@ impl<'de> Visitor<'de> for ItemsVisitor<'_> {
         }
         Ok(())
     }
+}
+
+/// The entries of the object a text consists of.
+pub(super) fn entries(text: &str) -> Result<Vec<(Cow<'_, str>, LazyValue<'_>)>, FieldError> {
+    let mut parser = Deserializer::from_str(text);
+    let entries = ended(parser.deserialize_map(EntriesVisitor), None)?;
+    ended(parser.end(), None)?;
+    Ok(entries)
+}
+
+/// The elements of the array a text consists of.
+pub(super) fn elements(text: &str) -> Result<Vec<LazyValue<'_>>, FieldError> {
+    ended(sonic_rs::from_str(text), None)
 }
 
 /// The entries of an object; the last of a repeated key wins, in the place of the first.

@@ -2,13 +2,12 @@
 
 use arrow::array::{ArrayRef, UInt8Array};
 use sonic_rs::Deserializer;
-use tidegate_api::{Field, LogicalType, Result, Schema, TypeKind};
+use tidegate_api::{Field, Result, Schema};
 
 use super::JsonFormat;
 use super::convert::{Converter, FieldError, first_line};
 use super::shape::Shapes;
 use crate::column::{Column, finish_all};
-use crate::format::text::DateCache;
 use crate::format::{Chunk, ChunkError, DecodeError, DecodeMetrics, Decoder, decode_lines};
 
 /// Bytes whose UTF-8 is checked together: enough to make the check free, little enough to be thrown away.
@@ -28,19 +27,11 @@ pub(super) struct JsonDecoder {
 impl JsonDecoder {
     pub(super) fn new(format: &JsonFormat, row: &Schema, projection: &[usize], metrics: DecodeMetrics) -> Self {
         let fields: Vec<Field> = projection.iter().filter_map(|i| row.fields.get(*i).cloned()).collect();
-        let converter = Converter {
-            ignore_errors: format.ignore_parse_errors,
-            fail_on_missing: format.fail_on_missing_field,
-            standard: format.standard,
-            exact_fractions: row.fields.iter().any(|f| has_decimal(&f.ty)),
-            dates: DateCache::default(),
-            field_errors: 0,
-        };
         JsonDecoder {
             columns: fields.iter().map(|f| Column::new(&f.ty)).collect(),
             fields,
             rows: 0,
-            converter,
+            converter: format.converter(row),
             shapes: Shapes::default(),
             ignore_errors: format.ignore_parse_errors,
             metrics,
@@ -183,16 +174,6 @@ fn lines_end(chunk: &Chunk<'_>) -> Option<usize> {
     match newline {
         Some(at) => Some(chunk.consumed + at + 1),
         None => chunk.at_end.then_some(chunk.bytes.len()),
-    }
-}
-
-fn has_decimal(ty: &LogicalType) -> bool {
-    match &ty.kind {
-        TypeKind::Decimal(..) => true,
-        TypeKind::Array(t) | TypeKind::Multiset(t) => has_decimal(t),
-        TypeKind::Map(k, v) => has_decimal(k) || has_decimal(v),
-        TypeKind::Row(fields) => fields.iter().any(|f| has_decimal(&f.ty)),
-        _ => false,
     }
 }
 

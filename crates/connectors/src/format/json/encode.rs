@@ -46,13 +46,15 @@ impl Encoder for JsonEncoder {
     }
 }
 
-struct Writer<'w> {
-    format: &'w JsonFormat,
-    out: &'w mut String,
+/// Writes values into a text.
+pub(super) struct Writer<'w> {
+    pub(super) format: &'w JsonFormat,
+    pub(super) out: &'w mut String,
 }
 
 impl Writer<'_> {
-    fn object(&mut self, fields: &[Field], columns: &[View<'_>], row: usize) -> Result<()> {
+    /// A row as an object.
+    pub(super) fn object(&mut self, fields: &[Field], columns: &[View<'_>], row: usize) -> Result<()> {
         self.out.push('{');
         let mut first = true;
         for (field, column) in fields.iter().zip(columns) {
@@ -149,7 +151,7 @@ impl Writer<'_> {
                 }
             };
             self.separate(&mut first);
-            write_string(self.out, &key);
+            write_string(self.out, key);
             self.out.push(':');
             self.value(values.get(i))?;
         }

@@ -4,6 +4,7 @@
 //! which speculates that lines repeat one key order. The fast path may only ever give what the meaning gives; a
 //! property test holds it to that.
 
+pub(crate) mod changes;
 mod convert;
 mod decode;
 mod encode;
@@ -13,6 +14,8 @@ mod tests;
 
 use tidegate_api::{Error, LogicalType, Result, Schema, TypeKind};
 
+use self::convert::Converter;
+use super::text::DateCache;
 use super::{DecodeMetrics, Decoder, DecodingFormat, Encoder, EncodingFormat};
 use crate::option::OptionReader;
 
@@ -49,14 +52,22 @@ impl JsonFormat {
     pub(crate) fn read(options: &mut OptionReader<'_>, prefix: &str) -> Result<JsonFormat> {
         let key = |name: &str| format!("{prefix}{name}");
         let fail_on_missing_field = options.bool(&key("fail-on-missing-field"), false)?;
-        let ignore_parse_errors = options.bool(&key("ignore-parse-errors"), false)?;
-        if fail_on_missing_field && ignore_parse_errors {
+        // The two parsers Flink chooses between read the same rows; here there is one.
+        options.bool(&key("decode.json-parser.enabled"), true)?;
+        let format = Self::read_common(options, prefix)?;
+        if fail_on_missing_field && format.ignore_parse_errors {
             return Err(Error::invalid(format!(
                 "{} and {} shouldn't both be true.",
                 key("fail-on-missing-field"),
                 key("ignore-parse-errors")
             )));
         }
+        Ok(JsonFormat { fail_on_missing_field, ..format })
+    }
+
+    /// The options that all formats made of JSON have.
+    fn read_common(options: &mut OptionReader<'_>, prefix: &str) -> Result<JsonFormat> {
+        let key = |name: &str| format!("{prefix}{name}");
         let standard = match options.choice(&key("timestamp-format.standard"), &["SQL", "ISO-8601"])? {
             "SQL" => TimestampStandard::Sql,
             _ => TimestampStandard::Iso8601,
@@ -68,16 +79,25 @@ impl JsonFormat {
             "DROP" => NullKey::Drop,
             _ => NullKey::Literal(literal.to_owned()),
         };
-        // The two parsers Flink chooses between read the same rows; here there is one.
-        options.bool(&key("decode.json-parser.enabled"), true)?;
         Ok(JsonFormat {
-            fail_on_missing_field,
-            ignore_parse_errors,
+            fail_on_missing_field: false,
+            ignore_parse_errors: options.bool(&key("ignore-parse-errors"), false)?,
             standard,
             null_key,
             plain_decimals: options.bool(&key("encode.decimal-as-plain-number"), false)?,
             skip_nulls: options.bool(&key("encode.ignore-null-fields"), false)?,
         })
+    }
+
+    fn converter(&self, row: &Schema) -> Converter {
+        Converter {
+            ignore_errors: self.ignore_parse_errors,
+            fail_on_missing: self.fail_on_missing_field,
+            standard: self.standard,
+            exact_fractions: row.fields.iter().any(|f| has_decimal(&f.ty)),
+            dates: DateCache::default(),
+            field_errors: 0,
+        }
     }
 }
 
@@ -128,4 +148,14 @@ fn check_key(key: &LogicalType, map: &LogicalType) -> Result<()> {
         return Ok(());
     }
     Err(Error::unsupported(format!("JSON format doesn't support non-string as key type of map. The type is: {map}")))
+}
+
+fn has_decimal(ty: &LogicalType) -> bool {
+    match &ty.kind {
+        TypeKind::Decimal(..) => true,
+        TypeKind::Array(t) | TypeKind::Multiset(t) => has_decimal(t),
+        TypeKind::Map(k, v) => has_decimal(k) || has_decimal(v),
+        TypeKind::Row(fields) => fields.iter().any(|f| has_decimal(&f.ty)),
+        _ => false,
+    }
 }
