@@ -283,7 +283,7 @@ pub enum ExprKind {
 #[derive(Clone, Debug, PartialEq)]
 pub enum QuantifiedSet {
     /// A query.
-    Query(Query),
+    Query(Box<Query>),
     /// Values.
     List(Vec<Expr>),
 }

@@ -1,6 +1,8 @@
 //! Walking expressions.
 
-use super::{Expr, ExprKind, FunctionArg, JsonCall, JsonValueBehavior, Literal, OrderItem, Over, QuantifiedSet};
+use super::{
+    Expr, ExprKind, FunctionArg, FunctionCall, JsonCall, JsonValueBehavior, Literal, OrderItem, Over, QuantifiedSet,
+};
 
 /// Calls `f` on the expression and all expressions in it, the outer one first; not on those inside
 /// subqueries.
@@ -45,6 +47,58 @@ fn children(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
             }
             otherwise.iter().for_each(|e| f(e));
         }
+        ExprKind::Array(items) | ExprKind::Multiset(items) | ExprKind::Row { fields: items, .. } => {
+            items.iter().for_each(f);
+        }
+        ExprKind::Map(pairs) => pairs.iter().for_each(|(k, v)| {
+            f(k);
+            f(v);
+        }),
+        ExprKind::Index { expr, index } => each(f, [expr, index]),
+        ExprKind::AtTimeZone { expr, zone } => {
+            f(expr);
+            zone.iter().for_each(|e| f(e));
+        }
+        ExprKind::Function(call) => function(call, f),
+        ExprKind::TableArgument(table) => {
+            table.partition_by.iter().for_each(&mut *f);
+            order(&table.order_by, f);
+        }
+        ExprKind::Json(call) => json(call, f),
+        ExprKind::TimestampAdd { .. }
+        | ExprKind::TimestampDiff { .. }
+        | ExprKind::DateTimeDifference { .. }
+        | ExprKind::Trim { .. }
+        | ExprKind::Substring { .. }
+        | ExprKind::Position { .. }
+        | ExprKind::Overlay { .. } => special(&expr.kind, f),
+        ExprKind::Identifier(_)
+        | ExprKind::Literal(_)
+        | ExprKind::Exists(_)
+        | ExprKind::Unique(_)
+        | ExprKind::Subquery(_)
+        | ExprKind::ArrayQuery(_)
+        | ExprKind::MapQuery(_)
+        | ExprKind::Descriptor(_)
+        | ExprKind::Default
+        | ExprKind::Sequence(_) => {}
+    }
+}
+
+fn function(call: &FunctionCall, f: &mut dyn FnMut(&Expr)) {
+    call.args.iter().for_each(|FunctionArg { value, .. }| f(value));
+    order(&call.order_by, f);
+    order(&call.within_group, f);
+    call.filter.iter().for_each(&mut *f);
+    if let Some(Over::Spec(window)) = &call.over {
+        window.partition_by.iter().for_each(&mut *f);
+        order(&window.order_by, f);
+    }
+}
+
+/// The functions with a syntax of their own.
+fn special(kind: &ExprKind, f: &mut dyn FnMut(&Expr)) {
+    match kind {
         ExprKind::TimestampAdd { count, expr, .. } => each(f, [count, expr]),
         ExprKind::TimestampDiff { from, to, .. } => each(f, [from, to]),
         ExprKind::DateTimeDifference { end, start, .. } => each(f, [end, start]),
@@ -64,43 +118,7 @@ fn children(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
             each(f, [expr, placing, start]);
             length.iter().for_each(|e| f(e));
         }
-        ExprKind::Array(items) | ExprKind::Multiset(items) | ExprKind::Row { fields: items, .. } => {
-            items.iter().for_each(f);
-        }
-        ExprKind::Map(pairs) => pairs.iter().for_each(|(k, v)| {
-            f(k);
-            f(v);
-        }),
-        ExprKind::Index { expr, index } => each(f, [expr, index]),
-        ExprKind::AtTimeZone { expr, zone } => {
-            f(expr);
-            zone.iter().for_each(|e| f(e));
-        }
-        ExprKind::Function(call) => {
-            call.args.iter().for_each(|FunctionArg { value, .. }| f(value));
-            order(&call.order_by, f);
-            order(&call.within_group, f);
-            call.filter.iter().for_each(&mut *f);
-            if let Some(Over::Spec(window)) = &call.over {
-                window.partition_by.iter().for_each(&mut *f);
-                order(&window.order_by, f);
-            }
-        }
-        ExprKind::TableArgument(table) => {
-            table.partition_by.iter().for_each(&mut *f);
-            order(&table.order_by, f);
-        }
-        ExprKind::Json(call) => json(call, f),
-        ExprKind::Identifier(_)
-        | ExprKind::Literal(_)
-        | ExprKind::Exists(_)
-        | ExprKind::Unique(_)
-        | ExprKind::Subquery(_)
-        | ExprKind::ArrayQuery(_)
-        | ExprKind::MapQuery(_)
-        | ExprKind::Descriptor(_)
-        | ExprKind::Default
-        | ExprKind::Sequence(_) => {}
+        _ => {}
     }
 }
 

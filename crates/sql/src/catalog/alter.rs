@@ -125,17 +125,17 @@ impl CatalogTable {
             self.columns.remove(index);
             self.insert(column.clone(), position.as_ref(), index)?;
         }
-        if let Some(new) = only_watermark(&elements.watermarks)? {
-            if self.watermark.replace(new).is_none() {
-                return Err(failed("The base table does not define any watermark. You might want to add a new one."));
-            }
+        if let Some(new) = only_watermark(&elements.watermarks)?
+            && self.watermark.replace(new).is_none()
+        {
+            return Err(failed("The base table does not define any watermark. You might want to add a new one."));
         }
-        if let Some(new) = PrimaryKey::from_constraints(&elements.constraints)? {
-            if self.primary_key.replace(new).is_none() {
-                return Err(failed(
-                    "The base table does not define any primary key constraint. You might want to add a new one.",
-                ));
-            }
+        if let Some(new) = PrimaryKey::from_constraints(&elements.constraints)?
+            && self.primary_key.replace(new).is_none()
+        {
+            return Err(failed(
+                "The base table does not define any primary key constraint. You might want to add a new one.",
+            ));
         }
         Ok(())
     }
@@ -200,19 +200,16 @@ impl CatalogTable {
     /// No computed column and no watermark may use the column.
     fn check_unreferenced(&self, name: &Ident) -> Result<()> {
         for column in &self.columns {
-            if let ColumnKind::Computed { expr, .. } = &column.kind {
-                if references(expr, name) {
-                    return Err(failed(format!(
-                        "The column `{name}` is referenced by computed column `{}`.",
-                        column.name
-                    )));
-                }
+            if let ColumnKind::Computed { expr, .. } = &column.kind
+                && references(expr, name)
+            {
+                return Err(failed(format!("The column `{name}` is referenced by computed column `{}`.", column.name)));
             }
         }
-        if let Some(watermark) = &self.watermark {
-            if watermark.column.first() == Some(name) || references(&watermark.expr, name) {
-                return Err(failed(format!("The column `{name}` is referenced by watermark expression.")));
-            }
+        if let Some(watermark) = &self.watermark
+            && (watermark.column.first() == Some(name) || references(&watermark.expr, name))
+        {
+            return Err(failed(format!("The column `{name}` is referenced by watermark expression.")));
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ impl Catalog {
                 kind.to_lowercase()
             )));
         }
-        if !self.find_permanent(path).is_some_and(|o| o.is_view() == view) {
+        if self.find_permanent(path).is_none_or(|o| o.is_view() != view) {
             return match if_exists {
                 true => Ok(()),
                 false => Err(invalid(format!("{kind} with identifier '{}' does not exist.", path.identifier()))),

@@ -157,7 +157,7 @@ impl Parser<'_> {
         self.bump();
         self.expect("(")?;
         let right = match self.starts_query() {
-            true => QuantifiedSet::Query(self.query()?),
+            true => QuantifiedSet::Query(Box::new(self.query()?)),
             false => QuantifiedSet::List(self.comma_list(Self::expr)?),
         };
         self.expect(")")?;

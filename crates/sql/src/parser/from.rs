@@ -10,7 +10,7 @@ use crate::lexer::Tok;
 
 /// What stood between parentheses in `FROM`.
 enum Inside {
-    Query(Query),
+    Query(Box<Query>),
     Tables(TableRef),
 }
 
@@ -84,12 +84,22 @@ impl Parser<'_> {
     /// A table without joins, with what may follow it: patterns, alias.
     fn table_primary(&mut self) -> Result<TableRef> {
         let start = self.span();
-        let kind = self.table_kind(start)?;
-        // What came back from parentheses already may be complete.
-        if matches!(kind, TableRefKind::Join(_)) {
-            return Ok(TableRef { kind, alias: None, span: self.span_from(start) });
+        if !self.is_punct("(") && !(self.is_word("LATERAL") && self.is_punct_at(1, "(")) {
+            let kind = self.table_kind(start)?;
+            let table = TableRef { kind, alias: None, span: self.span_from(start) };
+            return self.after_table(table, start);
         }
-        let table = TableRef { kind, alias: None, span: self.span_from(start) };
+        let lateral = self.eat_word("LATERAL");
+        let table = match self.inside()? {
+            Inside::Query(query) => {
+                TableRef { kind: TableRefKind::Derived { query, lateral }, alias: None, span: self.span_from(start) }
+            }
+            // Its names stay visible: parentheses only group.
+            Inside::Tables(table) if matches!(table.kind, TableRefKind::Join(_)) || table.alias.is_some() => {
+                return Ok(table);
+            }
+            Inside::Tables(table) => table,
+        };
         self.after_table(table, start)
     }
 
@@ -174,16 +184,6 @@ impl Parser<'_> {
             "UNNEST" => return self.unnest(),
             _ => {}
         }
-        if self.is_punct("(") {
-            return match self.inside()? {
-                Inside::Query(query) => Ok(TableRefKind::Derived { query: Box::new(query), lateral }),
-                Inside::Tables(TableRef { kind, alias: None, .. }) => Ok(kind),
-                Inside::Tables(aliased) => {
-                    // `(t AS x)`: keep the alias by a query-free wrapper of one table.
-                    Ok(TableRefKind::Derived { query: Box::new(select_all(aliased, start)), lateral })
-                }
-            };
-        }
         let name = self.object_name()?;
         if self.is_punct("(") {
             let call = self.call_after_name(name, true)?;
@@ -245,7 +245,7 @@ impl Parser<'_> {
 
     fn inside_here(&mut self) -> Result<Inside> {
         if self.starts_query() {
-            return self.query().map(Inside::Query);
+            return self.query().map(|q| Inside::Query(Box::new(q)));
         }
         let start = self.span();
         if !self.is_punct("(") || !self.opens_query(self.pos) {
@@ -254,10 +254,10 @@ impl Parser<'_> {
         let inner = match self.nested(Self::inside)? {
             Inside::Query(query) if self.is_punct(")") => return Ok(Inside::Query(query)),
             Inside::Query(query) if self.continues_query() => {
-                return self.query_after(SetExpr::Nested(Box::new(query)), start).map(Inside::Query);
+                return self.query_after(SetExpr::Nested(query), start).map(|q| Inside::Query(Box::new(q)));
             }
             Inside::Query(query) => TableRef {
-                kind: TableRefKind::Derived { query: Box::new(query), lateral: false },
+                kind: TableRefKind::Derived { query, lateral: false },
                 alias: None,
                 span: self.span_from(start),
             },
@@ -265,30 +265,5 @@ impl Parser<'_> {
         };
         let first = self.after_table(inner, start)?;
         self.joins(first, start).map(Inside::Tables)
-    }
-}
-
-/// `SELECT * FROM table`.
-fn select_all(table: TableRef, span: Span) -> Query {
-    let select = crate::ast::Select {
-        hints: Vec::new(),
-        quantifier: None,
-        projection: vec![crate::ast::SelectItem::Wildcard(span)],
-        from: vec![table],
-        selection: None,
-        group_by: None,
-        having: None,
-        windows: Vec::new(),
-        qualify: None,
-        span,
-    };
-    Query {
-        ctes: Vec::new(),
-        recursive: false,
-        body: SetExpr::Select(Box::new(select)),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        span,
     }
 }

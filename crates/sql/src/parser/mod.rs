@@ -311,11 +311,11 @@ impl<'a> Parser<'a> {
     }
 
     fn uint(&mut self) -> Result<u32> {
-        if let Tok::Integer(text) = &self.peek().tok {
-            if let Ok(n) = text.parse() {
-                self.bump();
-                return Ok(n);
-            }
+        if let Tok::Integer(text) = &self.peek().tok
+            && let Ok(n) = text.parse()
+        {
+            self.bump();
+            return Ok(n);
         }
         Err(self.unexpected(&["<UNSIGNED_INTEGER_LITERAL>"]))
     }

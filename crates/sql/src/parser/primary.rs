@@ -11,7 +11,7 @@ use crate::lexer::{Tok, keywords};
 
 /// What stood between parentheses.
 pub(super) enum Parens {
-    Query(Query),
+    Query(Box<Query>),
     Exprs(Vec<Expr>),
 }
 
@@ -208,7 +208,7 @@ impl Parser<'_> {
         let start = self.span();
         let mut exprs = match self.parens()? {
             Parens::Query(query) => {
-                return Ok(Expr::new(ExprKind::Subquery(Box::new(query)), self.span_from(start)));
+                return Ok(Expr::new(ExprKind::Subquery(query), self.span_from(start)));
             }
             Parens::Exprs(exprs) => exprs,
         };
@@ -238,7 +238,7 @@ impl Parser<'_> {
 
     fn inside_parens(&mut self) -> Result<Parens> {
         if self.starts_query() {
-            return self.query().map(Parens::Query);
+            return self.query().map(|q| Parens::Query(Box::new(q)));
         }
         if !self.is_punct("(") {
             return self.comma_list(Self::expr).map(Parens::Exprs);
@@ -251,12 +251,12 @@ impl Parser<'_> {
         match self.nested(Self::parens)? {
             Parens::Query(query) if self.is_punct(")") => Ok(Parens::Query(query)),
             Parens::Query(query) if self.continues_query() => {
-                self.query_after(SetExpr::Nested(Box::new(query)), start).map(Parens::Query)
+                self.query_after(SetExpr::Nested(query), start).map(|q| Parens::Query(Box::new(q)))
             }
             inner => {
                 let span = self.span_from(start);
                 let kind = match inner {
-                    Parens::Query(query) => ExprKind::Subquery(Box::new(query)),
+                    Parens::Query(query) => ExprKind::Subquery(query),
                     Parens::Exprs(fields) => ExprKind::Row { fields, explicit: false },
                 };
                 let kind = match kind {

@@ -173,6 +173,7 @@ fn queries_parse() {
         "SELECT * FROM (a JOIN b USING (k)) JOIN (SELECT 1) c ON TRUE",
         "SELECT * FROM ((SELECT 1) UNION ALL (SELECT 2)) AS x",
         "SELECT * FROM ((SELECT 1) AS a CROSS JOIN b)",
+        "SELECT x.a FROM (t AS x) JOIN (u) ON TRUE, LATERAL (SELECT 1) AS y",
         "(SELECT 1 UNION SELECT 2) EXCEPT ALL SELECT 3 ORDER BY 1 LIMIT 5 OFFSET 2 ROWS",
         "SELECT a, COUNT(*) FROM t GROUP BY window_start, GROUPING SETS ((a), ()), ROLLUP (b, (c, d)), CUBE (e) HAVING COUNT(*) > 1",
         "SELECT a, SUM(b) OVER w FROM t WINDOW w AS (PARTITION BY a ORDER BY ts) QUALIFY ROW_NUMBER() OVER w = 1",

@@ -169,7 +169,9 @@ fn inserts_become_jobs_and_sets_one_job() {
     assert!(run(&mut s, "SHOW TABLES").is_err());
     assert_eq!(sinks(run(&mut s, "INSERT INTO s VALUES (1, 'x'); END").unwrap()), [one, one]);
     assert!(!s.has_open_statement_set());
-    assert!(matches!(run(&mut s, "SELECT a FROM t"), Ok(Outcome::Job(job)) if matches!(job.kind, JobKind::Select { .. })));
+    assert!(
+        matches!(run(&mut s, "SELECT a FROM t"), Ok(Outcome::Job(job)) if matches!(job.kind, JobKind::Select { .. }))
+    );
     assert!(text(&mut s, "EXPLAIN SELECT a FROM t").contains("== Abstract Syntax Tree =="));
     assert!(matches!(run(&mut s, "ADD JAR '/x.jar'; QUIT"), Ok(Outcome::Quit)));
     fails("END", "No Statement Set to submit");
@@ -178,7 +180,10 @@ fn inserts_become_jobs_and_sets_one_job() {
 #[test]
 fn create_table_as_takes_its_columns_from_the_query() {
     let mut s = session();
-    let made = run(&mut s, "CREATE TABLE u (extra INT, a BIGINT, d AS a * 2) WITH ('connector' = 'stub') AS SELECT b, a FROM t");
+    let made = run(
+        &mut s,
+        "CREATE TABLE u (extra INT, a BIGINT, d AS a * 2) WITH ('connector' = 'stub') AS SELECT b, a FROM t",
+    );
     assert_eq!(sinks(made.unwrap()), ["default_catalog.default_database.u"]);
     let names: Vec<String> =
         rows(&mut s, "DESCRIBE u").iter().map(|r| r.split('|').take(2).collect::<Vec<_>>().join(" ")).collect();
@@ -196,8 +201,14 @@ fn mistakes_are_told_with_their_place() {
     for (script, want) in [
         (TABLE, "Table (or view) default_database.t already exists in Catalog default_catalog."),
         ("\n\nDROP TABLE nope", "Statement at line 3, column 1: Table with identifier"),
-        ("CREATE TABLE q (ts STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'stub')", "Invalid data type of time field"),
-        ("CREATE TABLE q (a INT, WATERMARK FOR nope AS a) WITH ('connector' = 'stub')", "'nope' is not defined in the table schema"),
+        (
+            "CREATE TABLE q (ts STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'stub')",
+            "Invalid data type of time field",
+        ),
+        (
+            "CREATE TABLE q (a INT, WATERMARK FOR nope AS a) WITH ('connector' = 'stub')",
+            "'nope' is not defined in the table schema",
+        ),
         ("CREATE VIEW q (x) AS SELECT a, b FROM t", "VIEW definition and input fields not match"),
         ("CREATE VIEW q AS SELECT nope FROM t", "nope"),
         ("CREATE FUNCTION f AS 'x'", "CREATE FUNCTION (user-defined functions) is not supported"),
