@@ -196,7 +196,11 @@ impl<'a> Parser<'a> {
     /// The next token does not belong here.
     fn unexpected(&self, expected: &[&str]) -> Error {
         let token = self.peek();
-        let Span { line, column, .. } = token.span;
+        let Span { mut line, mut column, .. } = token.span;
+        if let (Tok::Eof, Some(last)) = (&token.tok, self.pos.checked_sub(1).map(|i| self.tokens[i].span)) {
+            // As Calcite counts: the end is where the last character is.
+            (line, column) = (last.end_line, last.end_column);
+        }
         let image = self.text.get(token.start..token.end).unwrap_or_default();
         let wants_name = expected.is_empty() || expected.contains(&"<IDENTIFIER>");
         let mut message = match &token.tok {

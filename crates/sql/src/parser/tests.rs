@@ -198,7 +198,7 @@ fn errors_have_flinks_words_and_place() {
         ),
         ("SELECT a AS date FROM t", "Incorrect syntax near the keyword 'date' at line 1, column 13."),
         ("SELECT a,, b FROM t", "SQL parse failed. Encountered \",\" at line 1, column 10."),
-        ("SELECT 1 FROM", "Encountered \"<EOF>\" at line 1, column 14."),
+        ("SELECT 1 FROM", "Encountered \"<EOF>\" at line 1, column 13."),
         ("SELECT \"a\"", "Lexical error at line 1, column 8."),
         ("SELECT a != b", "From line 1, column 10 to line 1, column 11: Bang equal '!=' is not allowed"),
         ("SELECT 1 MINUS SELECT 2", "MINUS is not allowed under the current SQL conformance level"),
