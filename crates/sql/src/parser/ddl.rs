@@ -127,7 +127,7 @@ impl Parser<'_> {
     fn watermark(&mut self) -> Result<WatermarkDef> {
         let start = self.span();
         self.expect_words(&["WATERMARK", "FOR"])?;
-        let column = self.object_name()?.parts;
+        let column = self.path()?.parts;
         self.expect_word("AS")?;
         let first = self.pos;
         let expr = self.expr()?;

@@ -283,11 +283,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `a.b.c`.
+    /// `[[catalog.]database.]object`.
     fn object_name(&mut self) -> Result<ObjectName> {
+        let name = self.path()?;
+        match name.parts.len() {
+            0..=3 => Ok(name),
+            n => self.fail(format_args!("{}: A name has at most three parts, but '{name}' has {n}.", name.span())),
+        }
+    }
+
+    /// `a.b.c`, as long as it gets.
+    fn path(&mut self) -> Result<ObjectName> {
         let mut parts = vec![self.ident()?];
-        while self.is_punct(".") {
-            self.bump();
+        while self.eat(".") {
             parts.push(self.ident()?);
         }
         Ok(ObjectName { parts })

@@ -210,6 +210,7 @@ fn errors_have_flinks_words_and_place() {
         ("CREATE TABLE t (a INT) WITH ('a' = 'b',)", "Encountered \")\" at line 1, column 40."),
         ("SELECT a::INT", "Encountered \":\" at line 1, column 10."),
         ("SELECT TIMESTAMP_LTZ '2024-01-01 00:00:00'", "Incorrect syntax near the keyword 'TIMESTAMP_LTZ'"),
+        ("DROP TABLE a.b.c.d", "From line 1, column 12 to line 1, column 18: A name has at most three parts"),
         ("SELECT 1 2", "Encountered \"2\" at line 1, column 10."),
         ("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1 END", "Encountered \"END\" at line 1, column 52."),
     ] {
