@@ -337,10 +337,10 @@ impl<'p, 'a> Lowering<'p, 'a> {
 
 /// Tells scans whether their table's rows may be changes, once the sources are known.
 fn mark_updating(rel: &Rel, sources: &BTreeMap<TableKey, SourceUse>) {
-    if let RelKind::Scan(table) = &rel.kind {
-        if let Some(source) = sources.get(&table_key(&table.descriptor)) {
-            table.updating.set(source.updating);
-        }
+    if let RelKind::Scan(table) = &rel.kind
+        && let Some(source) = sources.get(&table_key(&table.descriptor))
+    {
+        table.updating.set(source.updating);
     }
     for input in rel.inputs() {
         mark_updating(input, sources);

@@ -109,10 +109,9 @@ fn over_refusal(name: &str, over: &Over, span: Span) -> Error {
     }
     let following = |bound: &FrameBound| matches!(bound, FrameBound::Following(_) | FrameBound::UnboundedFollowing);
     if let Over::Spec(spec) = over {
-        if let Some(frame) = &spec.frame {
-            if following(&frame.start) || frame.end.as_ref().is_some_and(following) {
-                return refused_at(frame.span, "OVER RANGE FOLLOWING windows are not supported yet.");
-            }
+        let follows = |f: &&ast::Frame| following(&f.start) || f.end.as_ref().is_some_and(following);
+        if let Some(frame) = spec.frame.as_ref().filter(follows) {
+            return refused_at(frame.span, "OVER RANGE FOLLOWING windows are not supported yet.");
         }
         if let Some(first) = spec.order_by.first().filter(|o| o.descending) {
             return refused_at(first.expr.span, "The window can only be ordered in ASCENDING mode.");

@@ -67,7 +67,10 @@ fn bind_decimal(text: &str) -> Option<(Value, TypeKind)> {
     let digits = format!("{whole}{fraction}");
     let unscaled: i128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     let (precision, scale) = (digits.len().max(1), fraction.len());
-    (precision <= 38).then(|| (Value::Decimal(unscaled), TypeKind::Decimal(precision as u8, scale as u8)))
+    if precision > 38 {
+        return None;
+    }
+    Some((Value::Decimal(unscaled), TypeKind::Decimal(precision as u8, scale as u8)))
 }
 
 fn fraction_digits(text: &str) -> u8 {

@@ -80,10 +80,10 @@ impl Planner<'_> {
 
     /// A table, view or `WITH` table by name, and its full name.
     pub(super) fn bind_table(&self, name: &ObjectName, hints: &[Hint], env: &Env) -> Result<(Rel, Vec<String>)> {
-        if let [only] = name.parts.as_slice() {
-            if let Some(rel) = env.cte(&only.value) {
-                return Ok((rel.clone(), vec![only.value.clone()]));
-            }
+        if let [only] = name.parts.as_slice()
+            && let Some(rel) = env.cte(&only.value)
+        {
+            return Ok((rel.clone(), vec![only.value.clone()]));
         }
         self.bind_catalog_table(name, hints, env)
     }

@@ -8,11 +8,11 @@ use tidegate_window::{WindowKind, WindowSpec};
 use super::Env;
 use crate::ast::{self, ExprKind, FunctionArg, Ident, Span, TableArgument, TableArgumentInput, TableFunction};
 use crate::plan::Planner;
-use crate::plan::error::{calcite_type, invalid_at, refused_at, unsupported_at};
+use crate::plan::error::{calcite_type, invalid_at, unsupported_at};
 use crate::plan::expr::{Clause, ExprBinder};
 use crate::plan::rel::{Rel, RelKind, TimeAttribute, bare_input};
 use crate::plan::scope::Scope;
-use crate::plan::window::{interval_ms, positive, window_columns, window_zone};
+use crate::plan::window::{check_multiples, interval_ms, positive, window_columns, window_zone};
 
 /// The arguments of one window function, in positional order.
 struct Signature {
@@ -188,21 +188,17 @@ impl Planner<'_> {
             "CUMULATE" => WindowKind::Cumulate { step: length(0)?, size: length(1)? },
             _ => WindowKind::Session { gap: length(0)? },
         };
-        if let WindowKind::Cumulate { step, size } = kind {
-            if size % step != 0 {
-                let message = format!(
-                    "CUMULATE table function based aggregate requires maxSize must be an integral multiple of step, \
-                     but got maxSize {size} ms and step {step} ms."
-                );
-                return Err(refused_at(span, message));
-            }
-        }
         let offset = match args.get(2 + signature.lengths.len()).copied().flatten() {
             Some(e) => ms(e)?,
             None => 0,
         };
         let zone = window_zone(&input.columns[time_column].ty, self.zone());
-        Ok(WindowSpec { kind, offset, zone })
+        let window = WindowSpec { kind, offset, zone };
+        if matches!(kind, WindowKind::Cumulate { .. }) {
+            // HOP is checked where it is aggregated: without slices any slide will do.
+            check_multiples(&window, span)?;
+        }
+        Ok(window)
     }
 }
 
