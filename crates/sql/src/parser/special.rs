@@ -73,7 +73,7 @@ impl Parser<'_> {
                 self.pos += 2;
                 let expr = Box::new(self.expr()?);
                 self.expect_word("AS")?;
-                let ty = self.data_type()?;
+                let ty = self.cast_type()?;
                 self.expect(")")?;
                 ExprKind::Cast { expr, ty, lenient: word != "CAST" }
             }

@@ -94,6 +94,7 @@ fn special_forms_parse() {
         "a IS JSON OBJECT",
         "CASE x WHEN 1, 2 THEN 'a' ELSE 'b' END",
         "TRY_CAST(a AS ROW<x INT NOT NULL, y ARRAY<MAP<STRING, INT>>>)",
+        "CAST(a AS INTERVAL DAY(3) TO SECOND(3))",
         "ARRAY[1, 2]",
         "ARRAY[]",
         "MAP['a', 1]",
@@ -211,6 +212,7 @@ fn errors_have_flinks_words_and_place() {
         ("SELECT a::INT", "Encountered \":\" at line 1, column 10."),
         ("SELECT TIMESTAMP_LTZ '2024-01-01 00:00:00'", "Incorrect syntax near the keyword 'TIMESTAMP_LTZ'"),
         ("DROP TABLE a.b.c.d", "From line 1, column 12 to line 1, column 18: A name has at most three parts"),
+        ("CREATE TABLE t (a INTERVAL DAY)", "Incorrect syntax near the keyword 'INTERVAL' at line 1, column 19."),
         ("SELECT 1 2", "Encountered \"2\" at line 1, column 10."),
         ("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1 END", "Encountered \"END\" at line 1, column 52."),
     ] {

@@ -12,6 +12,16 @@ impl Parser<'_> {
         self.nested(Self::data_type_here)
     }
 
+    /// The type after `CAST(.. AS`: the only place where Flink reads an interval type.
+    pub(super) fn cast_type(&mut self) -> Result<DataType> {
+        let start = self.span();
+        if !self.eat_word("INTERVAL") {
+            return self.data_type();
+        }
+        let kind = DataTypeKind::Interval(self.interval_qualifier()?);
+        Ok(DataType { kind, nullable: self.nullability(), span: self.span_from(start) })
+    }
+
     fn data_type_here(&mut self) -> Result<DataType> {
         let start = self.span();
         let mut kind = self.type_kind()?;
@@ -96,7 +106,6 @@ impl Parser<'_> {
             }
             "TIMESTAMP" => self.timestamp()?,
             "TIMESTAMP_LTZ" => TimestampLtz(self.length()?),
-            "INTERVAL" => Interval(self.interval_qualifier()?),
             "ARRAY" => {
                 self.expect("<")?;
                 let element = self.data_type()?;
@@ -221,7 +230,6 @@ fn is_type_word(word: &str) -> bool {
             | "TIME"
             | "TIMESTAMP"
             | "TIMESTAMP_LTZ"
-            | "INTERVAL"
             | "ARRAY"
             | "MULTISET"
             | "MAP"

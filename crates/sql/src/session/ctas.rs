@@ -103,7 +103,9 @@ fn ordered_columns(declared: &[ColumnDef], schema: &Schema) -> Result<Vec<Column
 }
 
 fn column_of(name: Ident, ty: &LogicalType) -> Result<ColumnDef> {
-    let mut ty = parse_type(&type_text(ty))?;
+    let text = type_text(ty);
+    let mut ty = parse_type(&text)
+        .map_err(|_| Error::invalid(format!("Column '{name}' has the type {text}, which no table column can have.")))?;
     ty.span = Span::default();
     Ok(ColumnDef { name, kind: ColumnKind::Physical(ty), comment: None, span: Span::default() })
 }
