@@ -1,14 +1,35 @@
 //! Numbers as Java writes them.
 
-/// `Double.toString`: `1.5`, `1.0E10`, `1.0E-5`, `NaN`, `-Infinity`; shortest digits that read
-/// back to the same value.
+/// `Double.toString`: `1.5`, `1.0E10`, `1.0E-5`, `NaN`, `-Infinity`; the shortest digits that read
+/// back to the same value, but for large whole numbers (see [`whole_digits`]).
 pub fn java_double(v: f64) -> String {
-    java_float_digits(v.is_nan(), v.is_infinite(), v.is_sign_negative(), v == 0.0, &format!("{v:e}"))
+    let scientific = whole_digits(v.abs(), 53).unwrap_or_else(|| format!("{v:e}"));
+    java_float_digits(v.is_nan(), v.is_infinite(), v.is_sign_negative(), v == 0.0, &scientific)
 }
 
 /// `Float.toString`.
 pub fn java_float(v: f32) -> String {
-    java_float_digits(v.is_nan(), v.is_infinite(), v.is_sign_negative(), v == 0.0, &format!("{v:e}"))
+    let scientific = whole_digits(f64::from(v.abs()), 24).unwrap_or_else(|| format!("{v:e}"));
+    java_float_digits(v.is_nan(), v.is_infinite(), v.is_sign_negative(), v == 0.0, &scientific)
+}
+
+/// Java before 19, which Flink's answers come from, writes a whole number that fits a `long` by its
+/// exact digits, less those that lie two bits below its precision: the float 123456792 reads
+/// `1.23456792E8` although `1.2345679E8` would do. `None` where the shortest digits are right.
+fn whole_digits(v: f64, significant_bits: i32) -> Option<String> {
+    if v.fract() != 0.0 || !v.is_finite() || v < 16_777_216.0 || v >= 9_223_372_036_854_775_808.0 {
+        return None;
+    }
+    let mut whole = v as u64;
+    let excess = 63 - whole.leading_zeros() as i32 - significant_bits - 1;
+    let dropped = if excess > 1 { (f64::from(excess) * std::f64::consts::LOG10_2) as u32 } else { 0 };
+    let unit = 10u64.pow(dropped);
+    whole = whole / unit + u64::from(dropped > 0 && whole % unit >= unit / 2);
+    let digits = whole.to_string();
+    let exponent = digits.len() as u32 - 1 + dropped;
+    let digits = digits.trim_end_matches('0');
+    let (first, rest) = digits.split_at(1);
+    Some(format!("{first}.{rest}e{exponent}"))
 }
 
 fn java_float_digits(nan: bool, infinite: bool, negative: bool, zero: bool, scientific: &str) -> String {
@@ -129,11 +150,26 @@ mod tests {
             (f64::NAN, "NaN"),
             (f64::NEG_INFINITY, "-Infinity"),
             (-0.0, "-0.0"),
+            (1_152_921_504_606_846_976.0, "1.15292150460684698E18"),
+            (1e18, "1.0E18"),
             (1e-5, "1.0E-5"),
         ] {
             assert_eq!(java_double(v), text);
         }
         assert_eq!(java_float(1.0 / 3.0), "0.33333334");
+    }
+
+    #[test]
+    fn floats_read_like_java() {
+        for (v, text) in [
+            (123_456_789.125f32, "1.23456792E8"),
+            (1e10, "1.0E10"),
+            (16_777_216.0, "1.6777216E7"),
+            (0.1, "0.1"),
+            (3.4e38, "3.4E38"),
+        ] {
+            assert_eq!(java_float(v), text);
+        }
     }
 
     #[test]
