@@ -11,7 +11,7 @@ use crate::lexer::Tok;
 /// What stood between parentheses in `FROM`.
 enum Inside {
     Query(Box<Query>),
-    Tables(TableRef),
+    Tables(Box<TableRef>),
 }
 
 impl Parser<'_> {
@@ -84,7 +84,8 @@ impl Parser<'_> {
     /// A table without joins, with what may follow it: patterns, alias.
     fn table_primary(&mut self) -> Result<TableRef> {
         let start = self.span();
-        if !self.is_punct("(") && !(self.is_word("LATERAL") && self.is_punct_at(1, "(")) {
+        let in_parens = self.is_punct("(") || (self.is_word("LATERAL") && self.is_punct_at(1, "("));
+        if !in_parens {
             let kind = self.table_kind(start)?;
             let table = TableRef { kind, alias: None, span: self.span_from(start) };
             return self.after_table(table, start);
@@ -96,9 +97,9 @@ impl Parser<'_> {
             }
             // Its names stay visible: parentheses only group.
             Inside::Tables(table) if matches!(table.kind, TableRefKind::Join(_)) || table.alias.is_some() => {
-                return Ok(table);
+                return Ok(*table);
             }
-            Inside::Tables(table) => table,
+            Inside::Tables(table) => *table,
         };
         self.after_table(table, start)
     }
@@ -249,7 +250,7 @@ impl Parser<'_> {
         }
         let start = self.span();
         if !self.is_punct("(") || !self.opens_query(self.pos) {
-            return self.table_ref().map(Inside::Tables);
+            return self.table_ref().map(|t| Inside::Tables(Box::new(t)));
         }
         let inner = match self.nested(Self::inside)? {
             Inside::Query(query) if self.is_punct(")") => return Ok(Inside::Query(query)),
@@ -261,9 +262,9 @@ impl Parser<'_> {
                 alias: None,
                 span: self.span_from(start),
             },
-            Inside::Tables(table) => table,
+            Inside::Tables(table) => *table,
         };
         let first = self.after_table(inner, start)?;
-        self.joins(first, start).map(Inside::Tables)
+        self.joins(first, start).map(|t| Inside::Tables(Box::new(t)))
     }
 }
