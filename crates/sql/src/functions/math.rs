@@ -22,7 +22,7 @@ macro_rules! double_functions {
 pub static DOUBLE_FUNCTIONS: &[ScalarFunction] = double_functions![
     "SQRT" => f64::sqrt,
     "LN" => f64::ln,
-    "LOG10" => f64::log10,
+    "LOG10" => super::log10::log10,
     "LOG2" => |v| v.ln() / std::f64::consts::LN_2,
     "EXP" => f64::exp,
     "SIN" => f64::sin,

@@ -24,6 +24,7 @@ pub mod fold;
 pub mod hash;
 pub mod interval;
 pub mod json;
+mod log10;
 pub mod logic;
 pub mod math;
 pub mod math_round;

@@ -126,9 +126,16 @@ pub fn kernel(from: LogicalType, to: LogicalType, zone: Zone) -> Result<Cast, St
         }
         TypeKind::Date => Box::new(move |a| {
             let source = Instants::of(a)?;
-            let day = |n: i128| n.div_euclid(NANOS_PER_DAY) as i32;
-            let cells = (0..a.len())
-                .map(|row| source.nanos(row).map(|n| day(if ltz { local_nanos(n, &mut clock) } else { n })));
+            // Flink divides a zone-less timestamp's milliseconds toward zero, so the day before the
+            // epoch is the epoch's; an instant goes through the calendar.
+            let cells = (0..a.len()).map(|row| {
+                let n = source.nanos(row)?;
+                Some(if ltz {
+                    local_nanos(n, &mut clock).div_euclid(NANOS_PER_DAY) as i32
+                } else {
+                    (n.div_euclid(NANOS_PER_MS) / (NANOS_PER_DAY / NANOS_PER_MS)) as i32
+                })
+            });
             Ok(Arc::new(cells.collect::<PrimitiveArray<Date32Type>>()))
         }),
         TypeKind::Time(p) => Box::new(move |a| {
