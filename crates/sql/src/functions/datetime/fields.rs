@@ -50,6 +50,7 @@ impl Reading {
             Field::DayOfYear => self.day_of_year(),
             Field::Day => t.day,
             Field::DayOfWeekInMonth => (t.day - 1) / 7 + 1,
+            Field::AlignedDayOfWeek => (t.day - 1) % 7 + 1,
             Field::LocalDayOfWeek => self.iso_day_of_week() % 7 + 1,
             Field::IsoDayOfWeek => self.iso_day_of_week(),
             Field::AmPm => i64::from(t.hour >= 12),

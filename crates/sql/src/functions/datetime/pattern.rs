@@ -72,8 +72,10 @@ pub(super) enum Field {
     WeekOfMonth,
     DayOfYear,
     Day,
-    /// `F`: the how manieth of its weekday a day is (Simple), or place in an aligned week.
+    /// `F` (Simple): the how manieth of its weekday a day is in the month.
     DayOfWeekInMonth,
+    /// `F` (Formatter): the place in weeks that start on the first of the month.
+    AlignedDayOfWeek,
     /// From Sunday = 1.
     LocalDayOfWeek,
     /// From Monday = 1.
@@ -309,7 +311,7 @@ fn formatter_letter(c: char, count: usize) -> Result<Item, String> {
         'w' => one_or_two(Field::WeekOfYear),
         'W' | 'F' if count > 1 => Err(too_many(c)),
         'W' => Ok(number(Field::WeekOfMonth, 1, 1, Sign::NotNegative)),
-        'F' => Ok(number(Field::DayOfWeekInMonth, 1, 19, Sign::Normal)),
+        'F' => Ok(number(Field::AlignedDayOfWeek, 1, 19, Sign::Normal)),
         'D' if count > 3 => Err(too_many(c)),
         'D' if count == 1 => Ok(number(Field::DayOfYear, 1, 19, Sign::Normal)),
         'D' => Ok(number(Field::DayOfYear, count, 3, Sign::NotNegative)),

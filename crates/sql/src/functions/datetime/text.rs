@@ -199,9 +199,9 @@ fn parse_lenient_number(
 ) -> Result<usize, usize> {
     let mut at = skip_blanks(text, start);
     let obey_width = matches!(next, Some(Item::Number(_)));
-    let negative = text.as_bytes().get(at) == Some(&b'-') && !obey_width;
+    let negative = text.as_bytes().get(at) == Some(&b'-');
     at += usize::from(negative);
-    let len = digits_at(text, at, if obey_width { n.min } else { 18 });
+    let len = digits_at(text, at, if obey_width { n.min - usize::from(negative) } else { 18 });
     if len == 0 {
         return Err(start);
     }

@@ -18,7 +18,7 @@ use crate::functions::string::{MadeKernel, kernel};
 use crate::functions::value_array::value_at;
 
 /// Checks that a type has a JSON form; Flink's words if not.
-fn check(ty: &LogicalType) -> Result<(), String> {
+pub(crate) fn check(ty: &LogicalType) -> Result<(), String> {
     use TypeKind::*;
     match &ty.kind {
         Null | Boolean | TinyInt | SmallInt | Int | BigInt | Float | Double | Decimal(..) => Ok(()),
@@ -37,7 +37,7 @@ fn check(ty: &LogicalType) -> Result<(), String> {
 }
 
 /// Appends the JSON form of a SQL value of type `ty`.
-pub(super) fn write_value(value: &Value, ty: &LogicalType, out: &mut String) {
+pub(crate) fn write_value(value: &Value, ty: &LogicalType, out: &mut String) {
     match (value, &ty.kind) {
         (Value::Null, _) => out.push_str("null"),
         (Value::Boolean(b), _) => out.push_str(if *b { "true" } else { "false" }),

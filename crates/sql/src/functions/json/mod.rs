@@ -13,6 +13,9 @@ mod tests;
 use arrow::array::Array;
 use tidegate_api::types::LogicalType;
 
+pub(crate) use construct::{check as check_json, write_value as write_json};
+pub(crate) use text::write_string as write_json_string;
+
 use super::ScalarFunction;
 use super::args::{count, expect_string, strict};
 use super::columns::{strings, write_strings};

@@ -62,7 +62,7 @@ impl Path {
         Ok(Path { mode, steps })
     }
 
-    /// What the path finds: NULL (a JSON null too) or a value.
+    /// What the path finds; a JSON null is nothing in lax mode and an error in strict mode.
     pub(super) fn find(&self, document: Value) -> Result<Option<Value>, NotFound> {
         if let [Step::Names(names)] = self.steps.as_slice()
             && let [name] = names.as_slice()
@@ -75,7 +75,10 @@ impl Path {
 
     fn found(&self, value: Option<Value>) -> Result<Option<Value>, NotFound> {
         match (value, self.mode) {
-            (Some(Value::Null), _) | (None, Mode::Lax) => Ok(None),
+            (Some(Value::Null), Mode::Strict) => {
+                Err(NotFound("Strict jsonpath mode requires a non empty returned value, but is null".into()))
+            }
+            (Some(Value::Null) | None, Mode::Lax) => Ok(None),
             (Some(value), _) => Ok(Some(value)),
             (None, Mode::Strict) => Err(NotFound(format!("No results for path: {}", self.canonical()))),
         }

@@ -359,7 +359,7 @@ fn exists_on_error(args: &[Expr]) -> Result<Option<Option<bool>>, String> {
     }
 }
 
-/// Code of `JSON_EXISTS`; a JSON null does not exist.
+/// Code of `JSON_EXISTS`; a JSON null does not exist, and is an error in strict mode.
 pub(super) fn exists_kernel(info: &CallInfo<'_>) -> MadeKernel {
     let path = path_of(&info.args[1])?;
     let on_error = exists_on_error(info.args)?;

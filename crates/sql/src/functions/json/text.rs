@@ -46,7 +46,7 @@ pub(super) fn write(value: &Value, out: &mut String) {
 }
 
 /// Writes `text` in double quotes with Jackson's escapes.
-pub(super) fn write_string(text: &str, out: &mut String) {
+pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {

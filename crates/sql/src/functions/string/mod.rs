@@ -8,6 +8,9 @@ mod split;
 mod text;
 mod variadic;
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
 use arrow::array::{Array, ArrayRef, BinaryArray, BooleanArray, Int32Array, StringArray};
@@ -118,7 +121,10 @@ fn resolve_case(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
 
 /// The type stays that of the argument; only for a literal Flink also cuts the result to it.
 fn case_kernel(info: &CallInfo<'_>, f: fn(&str, &mut String)) -> MadeKernel {
-    let limit = literal_str(&info.args[0]).map_or(usize::MAX, |_| length_of(info.ty) as usize);
+    let limit = match (literal_str(&info.args[0]), &info.ty.kind) {
+        (Some(_), TypeKind::Char(n)) => *n as usize,
+        _ => usize::MAX,
+    };
     kernel(move |args, rows| {
         let texts = strings(&args[0])?;
         write_strings(rows, |row, out| {

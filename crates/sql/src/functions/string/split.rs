@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn maps_come_in_java_order() {
-        let text = "zeta=1,alpha=2,k=3,foo=4,bar=5,long key=6";
+        // Twelve pairs make a table of sixteen buckets.
+        let text = "zeta=1,alpha=2,k=3,foo=4,bar=5,long key=6,k=3,k=3,k=3,k=3,k=3,k=3";
         let pairs: Vec<_> = text.split(',').filter_map(|p| p.split_once('=')).map(|(k, v)| (k, Some(v))).collect();
         let keys: Vec<_> = in_hash_map_order(pairs).into_iter().map(|(k, _)| k).collect();
         assert_eq!(keys, ["zeta", "bar", "alpha", "foo", "long key", "k"]);
