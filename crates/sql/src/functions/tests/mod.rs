@@ -61,11 +61,6 @@ pub fn value_in(sql: &str, zone: &str) -> Result<String, String> {
     plain
 }
 
-/// What `sql` evaluates to in UTC.
-pub fn value(sql: &str) -> Result<String, String> {
-    value_in(sql, "UTC")
-}
-
 /// Checks a table of expression and value; a value that starts with `!` is part of the error.
 #[track_caller]
 pub fn check(table: &[(&str, &str)]) {
