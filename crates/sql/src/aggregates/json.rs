@@ -5,66 +5,29 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StringArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
-use base64::Engine;
+use tidegate_api::Result;
 use tidegate_api::function::{GroupedAccumulator, RowError};
-use tidegate_api::text::{decimal_to_string, format_date, java_double, java_float};
-use tidegate_api::types::{LogicalType, TypeKind};
-use tidegate_api::{Result, Value};
+use tidegate_api::types::LogicalType;
 
 use super::rows::{counting, for_each, list_state};
+use crate::functions::json::{write_json, write_json_string};
 use crate::functions::value_array::value_at;
 
-/// True if a value of this type has a JSON text here.
-pub(super) fn has_json_text(ty: &LogicalType) -> bool {
-    match &ty.kind {
-        TypeKind::Array(t) | TypeKind::Multiset(t) => has_json_text(t),
-        TypeKind::Map(k, v) => k.is_string() && has_json_text(v),
-        TypeKind::Row(fields) => fields.iter().all(|f| has_json_text(&f.ty)),
-        TypeKind::Boolean | TypeKind::Date | TypeKind::Null => true,
-        _ => ty.is_numeric() || ty.is_string() || ty.is_binary(),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
-}
-
-fn json_text(value: &Value, ty: &LogicalType) -> String {
-    match (value, &ty.kind) {
-        (Value::Null, _) => "null".to_owned(),
-        (Value::Boolean(b), _) => b.to_string(),
-        (Value::Int(days), TypeKind::Date) => quoted(&format_date(*days as i32)),
-        (Value::Int(i), _) => i.to_string(),
-        (Value::Double(d), TypeKind::Float) => java_float(*d as f32),
-        (Value::Double(d), _) => java_double(*d),
-        (Value::Decimal(d), TypeKind::Decimal(_, scale)) => decimal_to_string(*d, *scale),
-        (Value::String(s), _) => quoted(s),
-        (Value::Bytes(b), _) => quoted(&base64::engine::general_purpose::STANDARD.encode(b)),
-        (Value::Array(items), TypeKind::Array(t)) => {
-            format!("[{}]", items.iter().map(|v| json_text(v, t)).collect::<Vec<_>>().join(","))
+/// An object with its keys sorted as Java sorts strings, which is how Flink prints it.
+fn object(entries: &[(String, String)]) -> String {
+    let mut sorted: Vec<&(String, String)> = entries.iter().collect();
+    sorted.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
+    let mut out = String::from("{");
+    for (i, (key, text)) in sorted.into_iter().enumerate() {
+        if i > 0 {
+            out.push(',');
         }
-        (Value::Row(values), TypeKind::Row(fields)) => {
-            object(fields.iter().zip(values).map(|(f, v)| (f.name.clone(), json_text(v, &f.ty))).collect())
-        }
-        (Value::Map(entries), TypeKind::Map(_, v)) => object(
-            entries
-                .iter()
-                .map(|(key, value)| match key {
-                    Value::String(k) => (k.clone(), json_text(value, v)),
-                    _ => ("null".to_owned(), json_text(value, v)),
-                })
-                .collect(),
-        ),
-        // Excluded by `has_json_text`.
-        _ => "null".to_owned(),
+        write_json_string(key, &mut out);
+        out.push(':');
+        out.push_str(text);
     }
-}
-
-/// An object with its keys sorted, as Flink prints it.
-fn object(mut entries: Vec<(String, String)>) -> String {
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
-    let texts: Vec<String> = entries.iter().map(|(k, v)| format!("{}:{v}", quoted(k))).collect();
-    format!("{{{}}}", texts.join(","))
+    out.push('}');
+    out
 }
 
 /// `JSON_OBJECTAGG(key VALUE value)` or `JSON_ARRAYAGG(value)`.
@@ -119,7 +82,8 @@ impl JsonAggregate {
                 Some(keys) => keys.value(row).to_owned(),
                 None => String::new(),
             };
-            let text = json_text(&value_at(values, &self.ty, row), &self.ty);
+            let mut text = String::new();
+            write_json(&value_at(values, &self.ty, row), &self.ty, &mut text);
             if back {
                 let is_it = |e: &(String, String)| e.0 == key && (self.object || e.1 == text);
                 if let Some(at) = self.groups[g].iter().position(is_it) {
@@ -182,7 +146,7 @@ impl GroupedAccumulator for JsonAggregate {
         let texts = groups.iter().map(|g| {
             let list = &self.groups[*g as usize];
             if self.object {
-                object(list.clone())
+                object(list)
             } else {
                 format!("[{}]", list.iter().map(|e| e.1.as_str()).collect::<Vec<_>>().join(","))
             }

@@ -15,6 +15,7 @@ use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::{Error, Result, Value};
 
 use crate::functions::ResolveError;
+use crate::functions::json::check_json;
 
 mod distinct;
 mod extreme;
@@ -27,7 +28,7 @@ mod rows;
 use distinct::Distinct;
 use extreme::{BooleanExtreme, Extreme, RetractableExtreme, StringExtreme};
 use gather::{Gather, Gathering};
-use json::{JsonAggregate, has_json_text};
+use json::JsonAggregate;
 use moments::{Moment, Moments, Percentile};
 use numeric::{Avg, Count, Sum};
 
@@ -152,10 +153,8 @@ fn resolve_json(name: &str, arg_types: &[LogicalType]) -> Result<LogicalType, Re
     if object && !arg_types[0].is_string() {
         return bad(format!("the key of {name} must be a string, but is {}", arg_types[0]));
     }
-    match arg_types.iter().find(|t| !has_json_text(t)) {
-        Some(ty) => bad(format!("{name} does not support values of type {ty}; cast them to STRING")),
-        None => Ok(LogicalType::not_null(LogicalType::string().kind)),
-    }
+    arg_types.iter().try_for_each(check_json).map_err(ResolveError::BadArguments)?;
+    Ok(LogicalType::not_null(LogicalType::string().kind))
 }
 
 fn resolve_percentile(arg_types: &[LogicalType], params: &[Value]) -> Result<LogicalType, ResolveError> {

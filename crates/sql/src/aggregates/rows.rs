@@ -77,7 +77,7 @@ impl RowCodec {
         Ok(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?)
     }
 
-    /// Bytes held by the codec itself.
+    /// The Arrow type of the values.
     pub(super) fn data_type(&self) -> &DataType {
         &self.ty
     }
