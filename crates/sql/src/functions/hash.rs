@@ -1,5 +1,8 @@
 //! Digests and encodings: `MD5`, the `SHA` family, `HASH_CODE`, Base64, character sets.
 
+// Type rules share the signature of `ScalarFunction::resolve`: some insert arguments.
+#![allow(clippy::ptr_arg)]
+
 use arrow::array::{Array, BinaryArray, BooleanArray, Date32Array, Float64Array, Int32Array, Int64Array, StringArray};
 use base64::Engine;
 use base64::engine::DecodePaddingMode;

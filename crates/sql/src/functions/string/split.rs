@@ -27,7 +27,7 @@ pub(super) fn split_index<'a>(s: &'a str, separator: &str, index: i32) -> Option
 
 /// Splits as Java's `String.split(regex)` does for ready-made match ranges: empty parts at the end
 /// are dropped, and a match of no length at the start makes no part.
-pub(super) fn java_split<'a>(s: &'a str, matches: impl Iterator<Item = (usize, usize)>, limit: usize) -> Vec<&'a str> {
+pub(super) fn java_split(s: &str, matches: impl Iterator<Item = (usize, usize)>, limit: usize) -> Vec<&str> {
     let (mut parts, mut from) = (Vec::new(), 0);
     for (start, end) in matches {
         if limit > 0 && parts.len() == limit - 1 {
