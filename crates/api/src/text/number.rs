@@ -17,7 +17,7 @@ pub fn java_float(v: f32) -> String {
 /// exact digits, less those that lie two bits below its precision: the float 123456792 reads
 /// `1.23456792E8` although `1.2345679E8` would do. `None` where the shortest digits are right.
 fn whole_digits(v: f64, significant_bits: i32) -> Option<String> {
-    if v.fract() != 0.0 || !v.is_finite() || v < 16_777_216.0 || v >= 9_223_372_036_854_775_808.0 {
+    if v.fract() != 0.0 || !(16_777_216.0..9_223_372_036_854_775_808.0).contains(&v) {
         return None;
     }
     let mut whole = v as u64;

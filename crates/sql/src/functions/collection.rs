@@ -92,7 +92,8 @@ fn map_kernel(call: &CallInfo<'_>) -> Result<Box<dyn Kernel>, String> {
 }
 
 fn no_null_keys(keys: &[ArrayRef]) -> Result<(), RowError> {
-    for nulls in keys.iter().filter_map(|k| k.logical_nulls()).filter(|n| n.null_count() > 0) {
+    let mut nulls = keys.iter().filter_map(|k| k.logical_nulls()).filter(|n| n.null_count() > 0);
+    if let Some(nulls) = nulls.next() {
         let row = (0..nulls.len()).find(|i| nulls.is_null(*i)).unwrap_or(0);
         return Err(RowError::new(row, NULL_KEY));
     }

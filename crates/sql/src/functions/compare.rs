@@ -17,7 +17,7 @@ use tidegate_api::function::{EvalContext, RowError};
 use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::value::Value;
 
-use super::args::{any_nullable, count, is_null_literal, strict};
+use super::args::{count, is_null_literal, strict};
 use super::coerce::{cast, common_type, unify};
 use super::columns::{arrow_failure, collect, strings};
 use super::value_array::{array_from_values, value_at};
@@ -290,8 +290,8 @@ fn in_kernel(call: &CallInfo<'_>) -> Result<Box<dyn Kernel>, String> {
         }));
     }
     let mut tests = Vec::new();
-    for i in 0..items.len() {
-        let pair = [value.clone(), items[i].clone()];
+    for item in items {
+        let pair = [value.clone(), item.clone()];
         tests.push(compare(&CallInfo { args: &pair, ty: call.ty, zone: call.zone }, Operator::Eq)?);
     }
     Ok(Box::new(move |args: &[ArrayRef], rows: usize, ctx: &EvalContext| {
@@ -306,9 +306,4 @@ fn in_kernel(call: &CallInfo<'_>) -> Result<Box<dyn Kernel>, String> {
 
 fn member(found: bool, has_null: bool) -> Option<bool> {
     if found { Some(true) } else { (!has_null).then_some(false) }
-}
-
-/// True if a comparison of `args` may be NULL.
-pub fn may_be_unknown(args: &[Expr]) -> bool {
-    any_nullable(args)
 }

@@ -54,10 +54,10 @@ pub fn multiply(a: i128, s: u8, b: i128, t: u8, precision: u8, scale: u8) -> Opt
 pub fn divide(a: i128, s: u8, b: i128, t: u8, precision: u8, scale: u8) -> Option<i128> {
     // a/10^s / (b/10^t) * 10^scale = a * 10^(scale + t - s) / b
     let shift = i32::from(scale) + i32::from(t) - i32::from(s);
-    if (0..=38).contains(&shift) {
-        if let Some(dividend) = a.checked_mul(pow10(shift as u8)) {
-            return fit(divide_half_up(dividend, b)?, precision);
-        }
+    if (0..=38).contains(&shift)
+        && let Some(dividend) = a.checked_mul(pow10(shift as u8))
+    {
+        return fit(divide_half_up(dividend, b)?, precision);
     }
     let (dividend, divisor) =
         if shift >= 0 { (big(a) * big_pow(shift as u8), big(b)) } else { (big(a), big(b) * big_pow((-shift) as u8)) };

@@ -118,10 +118,10 @@ fn shift(back: bool, call: &CallInfo<'_>) -> Box<dyn Kernel> {
     };
     let ty = call.ty.clone();
     Box::new(move |args: &[ArrayRef], rows: usize, _: &EvalContext| {
-        if let (Some(by), false) = (literal, months) {
-            if let Some(moved) = shift_all(&args[0], sign * by) {
-                return Ok(moved);
-            }
+        if let (Some(by), false) = (literal, months)
+            && let Some(moved) = shift_all(&args[0], sign * by)
+        {
+            return Ok(moved);
         }
         let by = |row: usize| -> Option<i64> {
             let amount = if months {

@@ -31,7 +31,7 @@ impl Pair {
     }
 }
 
-const LOG10_OF_2: Pair = Pair(0.301_029_995_663_981_2, -2.803_728_127_785_170_5e-18);
+const LOG10_OF_2: Pair = Pair(std::f64::consts::LOG10_2, -2.803_728_127_785_170_5e-18);
 const TWO_OVER_LN_10: Pair = Pair(0.868_588_963_806_503_6, 2.196_639_300_433_53e-17);
 
 /// The decimal logarithm; NaN below zero, negative infinity at zero.
@@ -72,7 +72,7 @@ mod tests {
             (0.001, -3.0),
             (1.0, 0.0),
             (3.0, 0.47712125471966244),
-            (2.0, 0.3010299956639812),
+            (2.0, std::f64::consts::LOG10_2),
         ] {
             assert_eq!(log10(x), want, "{x}");
         }

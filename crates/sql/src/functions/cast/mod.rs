@@ -110,10 +110,10 @@ fn fit(text: &mut String, length: Length) {
 }
 
 fn fit_bytes(mut bytes: Vec<u8>, length: Length) -> Vec<u8> {
-    if let Some(most) = length.most {
-        if bytes.len() > most || length.pad {
-            bytes.resize(most, 0);
-        }
+    if let Some(most) = length.most
+        && (bytes.len() > most || length.pad)
+    {
+        bytes.resize(most, 0);
     }
     bytes
 }

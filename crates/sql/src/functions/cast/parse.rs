@@ -24,8 +24,8 @@ pub fn kernel(to: LogicalType, lenient: bool) -> Result<Cast, String> {
         TypeKind::SmallInt => parsed!(PrimitiveArray<Int16Type>, |s| integer(s, 2).map(|v| v.map(|v| v as i16))),
         TypeKind::Int => parsed!(PrimitiveArray<Int32Type>, |s| integer(s, 4).map(|v| v.map(|v| v as i32))),
         TypeKind::BigInt => parsed!(PrimitiveArray<Int64Type>, |s| integer(s, 8)),
-        TypeKind::Float => parsed!(PrimitiveArray<Float32Type>, |s| floating::<f32>(s)),
-        TypeKind::Double => parsed!(PrimitiveArray<Float64Type>, |s| floating::<f64>(s)),
+        TypeKind::Float => parsed!(PrimitiveArray<Float32Type>, floating::<f32>),
+        TypeKind::Double => parsed!(PrimitiveArray<Float64Type>, floating::<f64>),
         TypeKind::Date => parsed!(PrimitiveArray<Date32Type>, |s| date(s).map(Some).ok_or(String::new())),
         TypeKind::Time(p) => {
             parsed!(PrimitiveArray<Time32MillisecondType>, |s| clock(s).map(|t| Some(cut(t, p))).ok_or(String::new()))
