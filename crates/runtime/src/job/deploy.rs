@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_api::connector::{ReaderContext, Sink, Source, SplitAssignment, WriterContext};
 use tidegate_api::function::EvalContext;
 use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
-use tidegate_api::{Batch, Error, Result, Schema, StreamElement, Value, Watermark};
+use tidegate_api::{Batch, Error, Result, Schema, Value};
 use tidegate_time::Cutter;
 use tidegate_window::Zone;
 use tokio::sync::mpsc;
@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::cluster::ClusterOptions;
 use super::execution::Runnable;
 use super::handle::{Job, JobId, Role, Vertex};
+use super::start::{run_source, run_task, run_values};
 use crate::builtin::{self, Projection, SinkOperator, value_batches};
 use crate::cut_rules::cut_rules;
 use crate::exchange::{ChannelSender, Envelope, QUEUE_ELEMENTS, ResultPartition};
@@ -22,8 +23,8 @@ use crate::notices::JobNotices;
 use crate::operator::OperatorContext;
 use crate::plan::{ExecutionPlan, PlannedVertex, plan};
 use crate::source::{EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
-use crate::task::{self, InputGate, Link, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task};
-use crate::view::{ExecutionState, VertexInput};
+use crate::task::{InputGate, Link, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task};
+use crate::view::VertexInput;
 
 /// Rows of a source batch.
 const BATCH_ROWS: usize = 8_192;
@@ -386,32 +387,4 @@ fn window_zone(spec: &OperatorSpec) -> Zone {
     };
     let zone = window.and_then(|window| window.zone.as_deref());
     zone.and_then(|zone| Zone::parse(zone).ok()).unwrap_or(Zone::UTC)
-}
-
-async fn run_task(mut task: Task, gate: InputGate) -> Result<()> {
-    task.subtask.enter(ExecutionState::Initializing);
-    task.open()?;
-    task.subtask.enter(ExecutionState::Running);
-    task::run(task, gate).await
-}
-
-async fn run_source(source: SourceTask, mut task: Task, context: ReaderContext, spec: SourceSpec) -> Result<()> {
-    task.subtask.enter(ExecutionState::Initializing);
-    task.open()?;
-    let reader = source.source.reader(&spec.read, context)?;
-    task.subtask.enter(ExecutionState::Running);
-    source.run(task, reader).await
-}
-
-async fn run_values(batches: Vec<Batch>, mut task: Task) -> Result<()> {
-    task.subtask.enter(ExecutionState::Initializing);
-    task.open()?;
-    task.subtask.enter(ExecutionState::Running);
-    for batch in batches {
-        task.chain.count_read(batch.num_rows());
-        task.emit(StreamElement::Batch(batch)).await?;
-    }
-    task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
-    task.emit(StreamElement::EndOfInput).await?;
-    task.finish().await
 }

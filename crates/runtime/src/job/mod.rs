@@ -4,6 +4,7 @@ mod cluster;
 mod deploy;
 mod execution;
 mod handle;
+mod start;
 
 pub use cluster::{ClusterOptions, LocalCluster};
 pub use handle::{JobHandle, JobId, JobSummary, OperatorRows};

@@ -29,18 +29,29 @@ fn window() -> impl Strategy<Value = WindowKind> {
     ]
 }
 
-fn run(rows: &[Row], batch_rows: &[usize], kind: WindowKind, two_phase: bool, delay_ms: i64) -> (Vec<String>, u64) {
+fn run(
+    rows: &[Row],
+    batch_rows: &[usize],
+    kind: WindowKind,
+    two_phase: bool,
+    delay_ms: i64,
+    two_splits: bool,
+) -> (Vec<String>, u64) {
     let mut job = Job::default();
     let taken = Taken::default();
     let mut steps = Vec::new();
     let (mut rest, mut sizes) = (rows, batch_rows.iter().cycle());
     while !rest.is_empty() {
-        let take = (*sizes.next().unwrap()).clamp(1, rest.len());
-        steps.push(Step::Rows(0, rest[..take].to_vec()));
+        // Values are the base time; runs of ten seconds come from one split, so that splits take turns.
+        let split = |row: &Row| if two_splits { (row.1 / 10 % 2) as usize } else { 0 };
+        let run = rest.iter().take_while(|row| split(row) == split(&rest[0])).count();
+        let take = (*sizes.next().unwrap()).clamp(1, run);
+        steps.push(Step::Rows(split(&rest[0]), rest[..take].to_vec()));
         rest = &rest[take..];
     }
-    steps.push(Step::Finished(0));
-    let from = job.source("clicks", FakeSource::new(&["p0"], steps, true), delay_ms, 1);
+    let splits = if two_splits { &["p0", "p1"][..] } else { &["p0"] };
+    steps.extend((0..splits.len()).map(Step::Finished));
+    let from = job.source("clicks", FakeSource::new(splits, steps, true), delay_ms, 1);
     let window = match two_phase {
         true => job.two_phase_count(from, kind),
         false => job.window_count(from, kind, true),
@@ -56,12 +67,13 @@ proptest! {
     #[test]
     fn batches_do_not_matter(
         rows in rows(), sizes in prop::collection::vec(1usize..30, 1..5), kind in window(), delay in 0i64..5,
+        two_splits in any::<bool>(),
     ) {
-        let one_by_one = run(&rows, &[1], kind, false, delay * 1_000);
-        let batched = run(&rows, &sizes, kind, false, delay * 1_000);
+        let one_by_one = run(&rows, &[1], kind, false, delay * 1_000, two_splits);
+        let batched = run(&rows, &sizes, kind, false, delay * 1_000, two_splits);
         prop_assert_eq!(&batched, &one_by_one);
         if !matches!(kind, WindowKind::Session { .. }) {
-            let whole = run(&rows, &[rows.len()], kind, true, delay * 1_000);
+            let whole = run(&rows, &[rows.len()], kind, true, delay * 1_000, two_splits);
             prop_assert_eq!(&whole, &one_by_one);
         }
     }
