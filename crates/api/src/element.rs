@@ -77,10 +77,7 @@ impl Batch {
 
     /// Rows `offset .. offset + len`, without copying.
     pub fn slice(&self, offset: usize, len: usize) -> Batch {
-        Batch {
-            columns: self.columns.slice(offset, len),
-            kinds: self.kinds.as_ref().map(|k| k.slice(offset, len)),
-        }
+        Batch { columns: self.columns.slice(offset, len), kinds: self.kinds.as_ref().map(|k| k.slice(offset, len)) }
     }
 }
 

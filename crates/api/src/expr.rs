@@ -81,11 +81,9 @@ impl Expr {
             ExprNode::Input(_) | ExprNode::Literal(_) => Vec::new(),
             ExprNode::Call { args, .. } => args.iter().collect(),
             ExprNode::Cast { input, .. } | ExprNode::Field { input, .. } => vec![input],
-            ExprNode::Case { branches, otherwise } => branches
-                .iter()
-                .flat_map(|(c, v)| [c, v])
-                .chain(otherwise.as_deref())
-                .collect(),
+            ExprNode::Case { branches, otherwise } => {
+                branches.iter().flat_map(|(c, v)| [c, v]).chain(otherwise.as_deref()).collect()
+            }
         }
     }
 
@@ -95,11 +93,9 @@ impl Expr {
             ExprNode::Input(_) | ExprNode::Literal(_) => Vec::new(),
             ExprNode::Call { args, .. } => args.iter_mut().collect(),
             ExprNode::Cast { input, .. } | ExprNode::Field { input, .. } => vec![input],
-            ExprNode::Case { branches, otherwise } => branches
-                .iter_mut()
-                .flat_map(|(c, v)| [c, v])
-                .chain(otherwise.as_deref_mut())
-                .collect(),
+            ExprNode::Case { branches, otherwise } => {
+                branches.iter_mut().flat_map(|(c, v)| [c, v]).chain(otherwise.as_deref_mut()).collect()
+            }
         }
     }
 

@@ -116,11 +116,8 @@ impl Schema {
     /// The Arrow schema batches of this stream carry. Every column is nullable there: nullability
     /// is Flink's business, not Arrow's, and NOT NULL is enforced at the sink.
     pub fn to_arrow(&self) -> Arc<ArrowSchema> {
-        let fields: Vec<ArrowField> = self
-            .fields
-            .iter()
-            .map(|f| ArrowField::new(&f.name, f.ty.to_arrow(), true))
-            .collect();
+        let fields: Vec<ArrowField> =
+            self.fields.iter().map(|f| ArrowField::new(&f.name, f.ty.to_arrow(), true)).collect();
         Arc::new(ArrowSchema::new(fields))
     }
 }
@@ -215,9 +212,7 @@ impl LogicalType {
             TypeKind::IntervalDayTime => DataType::Int64,
             TypeKind::Array(t) => DataType::List(list_field(t)),
             TypeKind::Map(k, v) => DataType::Map(map_field(k, v), false),
-            TypeKind::Multiset(t) => {
-                DataType::Map(map_field(t, &LogicalType::new(TypeKind::Int)), false)
-            }
+            TypeKind::Multiset(t) => DataType::Map(map_field(t, &LogicalType::new(TypeKind::Int)), false),
             TypeKind::Row(fields) => DataType::Struct(row_fields(fields)),
         }
     }
@@ -239,12 +234,7 @@ pub fn map_field(key: &LogicalType, value: &LogicalType) -> Arc<ArrowField> {
 
 /// The Arrow fields of a `ROW`.
 pub fn row_fields(fields: &[Field]) -> Fields {
-    Fields::from(
-        fields
-            .iter()
-            .map(|f| ArrowField::new(&f.name, f.ty.to_arrow(), true))
-            .collect::<Vec<_>>(),
-    )
+    Fields::from(fields.iter().map(|f| ArrowField::new(&f.name, f.ty.to_arrow(), true)).collect::<Vec<_>>())
 }
 
 impl fmt::Display for LogicalType {
