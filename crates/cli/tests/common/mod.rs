@@ -1,4 +1,5 @@
 //! Runs the binary on a script and collects what it says.
+#![allow(dead_code)] // Each test file uses what it needs.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
