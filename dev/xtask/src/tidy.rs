@@ -94,7 +94,15 @@ fn edge_problem(name: &str, to: &str, is_dev: bool) -> Option<String> {
 
 fn tracked_files() -> Result<Vec<PathBuf>, String> {
     let mut git = std::process::Command::new("git");
-    git.current_dir(step::root()).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+    // CI's checkout may belong to another user, which git refuses unless told.
+    git.current_dir(step::root()).args([
+        "-c",
+        "safe.directory=*",
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
     let text = step::output(&mut git)?;
     Ok(text.lines().map(|l| step::root().join(l)).filter(|p| p.is_file()).collect())
 }
