@@ -203,8 +203,12 @@ impl Column {
     #[inline]
     pub(crate) fn push_timestamp(&mut self, seconds: i64, nano: u32) -> bool {
         let (TypeKind::Timestamp(precision) | TypeKind::TimestampLtz(precision)) = self.ty.kind else { return false };
-        let unit = 10u32.pow(u32::from(9 - precision.min(9)));
-        let nano = nano - nano % unit;
+        // Constant divisors, which the compiler turns into multiplications, where it matters.
+        let nano = match precision {
+            3 => nano / 1_000_000 * 1_000_000,
+            6 => nano / 1000 * 1000,
+            _ => nano - nano % 10u32.pow(u32::from(9 - precision.min(9))),
+        };
         match (&mut self.data, precision) {
             (Data::I64(v), 0..=3) => v.push(seconds * 1000 + i64::from(nano / 1_000_000)),
             (Data::I64(v), _) => v.push(seconds * 1_000_000 + i64::from(nano / 1000)),

@@ -99,7 +99,7 @@ impl PrintWriter {
         self.buffer.clear();
         let stream = if self.to_stderr { "standard error" } else { "standard output" };
         written.map_err(|e| match e.kind() {
-            io::ErrorKind::BrokenPipe => Error::job(format!("{stream} was closed by its reader.")),
+            io::ErrorKind::BrokenPipe => Error::output_closed(),
             _ => Error::job(format!("Cannot write to {stream}: {e}.")),
         })
     }

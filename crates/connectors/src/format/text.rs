@@ -208,6 +208,24 @@ pub(crate) fn clock(text: &[u8], short: bool) -> Option<(i64, u32)> {
     (hour < 24 && minute < 60 && second < 60).then_some(((hour * 60 + minute) * 60 + second, nano))
 }
 
+/// The second of the day of `HH:mm:ss`, its eight bytes read as one word.
+#[inline]
+pub(crate) fn clock_of(text: &[u8; 8]) -> Option<i64> {
+    const COLONS: u64 = 0x0000_ff00_00ff_0000;
+    let word = u64::from_le_bytes(*text);
+    if word & COLONS != 0x0000_3a00_003a_0000 {
+        return None;
+    }
+    // Each remaining byte must be a digit: subtracting '0' leaves 0 to 9, and adding 0x76 then sets no high bit.
+    let digits = (word & !COLONS).wrapping_sub(0x3030_0030_3000_3030 & !COLONS);
+    if (digits | digits.wrapping_add(0x7676_0076_7600_7676)) & 0x8080_0080_8000_8080 != 0 {
+        return None;
+    }
+    let byte = |i: u32| ((digits >> (i * 8)) & 0xff) as i64;
+    let (hour, minute, second) = (byte(0) * 10 + byte(1), byte(3) * 10 + byte(4), byte(6) * 10 + byte(7));
+    (hour < 24 && minute < 60 && second < 60).then_some((hour * 60 + minute) * 60 + second)
+}
+
 #[inline]
 fn fraction(text: &[u8]) -> Option<u32> {
     let Some((point, digits)) = text.split_first() else { return Some(0) };
@@ -298,6 +316,22 @@ mod tests {
         assert_eq!(double("-Infinity"), Some(f64::NEG_INFINITY));
         for bad in ["inf", "nan", "infinity", "", "x", "1,5", "ff"] {
             assert_eq!(double(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_clock_read_as_a_word_is_the_clock() {
+        for hour in [0, 9, 10, 23, 24] {
+            for minute in [0, 59, 60] {
+                for second in [0, 7, 59, 61] {
+                    let text = format!("{hour:02}:{minute:02}:{second:02}");
+                    let word = text.as_bytes().first_chunk::<8>().expect("eight bytes");
+                    assert_eq!(clock_of(word), clock(text.as_bytes(), false).map(|(s, _)| s), "{text}");
+                }
+            }
+        }
+        for bad in [b"1a:00:00", b"10:0/:00", b"10-00:00", b"10:00:0:", b"\xff0:00:00", b"1 :00:00"] {
+            assert_eq!(clock_of(bad), None, "{bad:?}");
         }
     }
 

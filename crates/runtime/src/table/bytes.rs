@@ -41,6 +41,12 @@ fn slice<'a>(ends: &[usize], data: &'a [u8], key: u32) -> &'a [u8] {
 }
 
 impl ByteKeys {
+    /// Makes room for this many keys.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys, |e| e.0);
+        self.ends.reserve(keys);
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

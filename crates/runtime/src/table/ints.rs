@@ -51,6 +51,13 @@ impl IntKeys {
         IntKeys { ty, table: HashTable::new(), keys: Vec::new(), null: None, hasher: FixedState::with_seed(7) }
     }
 
+    /// Makes room for this many keys.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        let hasher = &self.hasher;
+        self.table.reserve(keys, |e| hasher.hash_one(e.0));
+        self.keys.reserve(keys);
+    }
+
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }

@@ -21,6 +21,12 @@ use tidegate_api::{Error, Result};
 use bytes::ByteKeys;
 use ints::IntKeys;
 
+/// A first batch of this many rows is taken to bring one key, so that a table fed by large batches does
+/// not grow from nothing step by step: windows make a table per slice.
+const ROWS_PER_KEY: usize = 4;
+/// Room made at most before any key is known.
+const FIRST_KEYS_MAX: usize = 1024;
+
 /// Distinct keys, numbered from 0 in the order they came.
 pub struct GroupTable {
     keys: Keys,
@@ -69,6 +75,9 @@ impl GroupTable {
         if self.len() + rows > u32::MAX as usize {
             return Err(Error::job("an aggregate has more than 4 billion keys in one table"));
         }
+        if self.len() == 0 {
+            self.reserve((rows / ROWS_PER_KEY).min(FIRST_KEYS_MAX));
+        }
         match &mut self.keys {
             Keys::Nothing { seen } => {
                 *seen |= rows > 0;
@@ -83,6 +92,14 @@ impl GroupTable {
             }
         }
         Ok(())
+    }
+
+    fn reserve(&mut self, keys: usize) {
+        match &mut self.keys {
+            Keys::Nothing { .. } => {}
+            Keys::Text(table) | Keys::Rows { keys: table, .. } => table.reserve(keys),
+            Keys::Int(table) => table.reserve(keys),
+        }
     }
 
     /// The key columns of these groups.

@@ -158,6 +158,32 @@ impl Converter {
         }
     }
 
+    /// The usual spelling of a `TIMESTAMP`, with no fraction or milliseconds, right before a closing quote: seconds,
+    /// nanoseconds and where the value ends. `None` for any other spelling, which [`Self::push`] judges.
+    #[inline]
+    pub(super) fn short_timestamp(&mut self, bytes: &[u8], at: usize) -> Option<(i64, u32, usize)> {
+        let (separator, days) = match self.standard {
+            TimestampStandard::Sql => (b' ', Days::Clamped),
+            TimestampStandard::Iso8601 => (b'T', Days::Strict),
+        };
+        let text = bytes.get(at..)?.first_chunk::<20>()?;
+        let date = self.dates.days(&text[..10], days)?;
+        let second = text::clock_of(text[11..19].first_chunk::<8>()?)?;
+        if text[10] != separator {
+            return None;
+        }
+        match text[19] {
+            b'"' => Some((date * 86_400 + second, 0, at + 20)),
+            b'.' => {
+                let digits = bytes.get(at + 20..)?.first_chunk::<4>()?;
+                let value = |d: u8| Some(u32::from(d.wrapping_sub(b'0'))).filter(|d| *d <= 9);
+                let millis = value(digits[0])? * 100 + value(digits[1])? * 10 + value(digits[2])?;
+                (digits[3] == b'"').then_some((date * 86_400 + second, millis * 1_000_000, at + 24))
+            }
+            _ => None,
+        }
+    }
+
     /// A `TIMESTAMP_LTZ` in the configured standard.
     pub(super) fn instant(&mut self, text: &str) -> Option<(i64, u32)> {
         match self.standard {

@@ -19,9 +19,43 @@ const WINDOW: u32 = 512;
 /// Rows without speculation after a window that mostly missed.
 const PAUSE: u32 = 16_384;
 
+/// Bytes that a line is expected to have at some place. Up to sixteen are compared as two words: the
+/// pieces between values are short, and a call of `memcmp` for each of them costs more than the compare.
+struct Piece {
+    bytes: Box<[u8]>,
+    words: [u64; 2],
+    masks: [u64; 2],
+}
+
+impl Piece {
+    fn new(bytes: &[u8]) -> Piece {
+        let word = |from: usize| {
+            let mut word = [0u8; 8];
+            let mut mask = [0u8; 8];
+            for (i, byte) in bytes.iter().skip(from).take(8).enumerate() {
+                (word[i], mask[i]) = (*byte, 0xff);
+            }
+            (u64::from_le_bytes(word), u64::from_le_bytes(mask))
+        };
+        let (low, high) = (word(0), word(8));
+        Piece { bytes: bytes.into(), words: [low.0, high.0], masks: [low.1, high.1] }
+    }
+
+    /// Whether `line` has these bytes at `at`.
+    #[inline(always)]
+    fn is_at(&self, line: &[u8], at: usize) -> bool {
+        let Some(rest) = line.get(at..) else { return false };
+        let Some(first) = rest.first_chunk::<16>() else { return rest.starts_with(&self.bytes) };
+        let both = u128::from_le_bytes(*first);
+        let differs =
+            ((both as u64) ^ self.words[0]) & self.masks[0] | (((both >> 64) as u64) ^ self.words[1]) & self.masks[1];
+        differs == 0 && (self.bytes.len() <= 16 || rest.starts_with(&self.bytes))
+    }
+}
+
 /// What stands before one value.
 struct Part {
-    before: Box<[u8]>,
+    before: Piece,
     /// The column that takes the value; `None` skips it.
     column: Option<usize>,
 }
@@ -137,7 +171,7 @@ impl Shape {
     fn is_same(&self, other: &Shape) -> bool {
         self.after == other.after
             && self.parts.len() == other.parts.len()
-            && self.parts.iter().zip(&other.parts).all(|(a, b)| a.before == b.before)
+            && self.parts.iter().zip(&other.parts).all(|(a, b)| a.before.bytes == b.before.bytes)
     }
 
     /// The shape of a line; `None` for one that could never be read fast, or whose keys repeat.
@@ -164,7 +198,10 @@ impl Shape {
             }
             let start = skip_space(bytes, colon + 1);
             names.push(name);
-            parts.push(Part { before: bytes[end..start].into(), column: fields.iter().position(|f| f.name == name) });
+            parts.push(Part {
+                before: Piece::new(&bytes[end..start]),
+                column: fields.iter().position(|f| f.name == name),
+            });
             end = value_end(bytes, start)?;
             at = skip_space(bytes, end);
             match bytes.get(at) {
@@ -180,11 +217,10 @@ impl Shape {
         let bytes = line.as_bytes();
         let mut at = 0;
         for part in &self.parts {
-            let Some(rest) = bytes.get(at..) else { return false };
-            if !rest.starts_with(&part.before) {
+            if !part.before.is_at(bytes, at) {
                 return false;
             }
-            at += part.before.len();
+            at += part.before.bytes.len();
             let end = match part.column {
                 None => value_end(bytes, at),
                 Some(i) => read_value(&mut columns[i], line, at, converter),
@@ -216,6 +252,11 @@ fn read_value(column: &mut Column, line: &str, at: usize, converter: &mut Conver
         TypeKind::Double if !quoted => {
             if let Some((value, end)) = short_decimal(bytes, at) {
                 return column.push_f64(value).then_some(end);
+            }
+        }
+        TypeKind::Timestamp(_) if quoted => {
+            if let Some((seconds, nano, end)) = converter.short_timestamp(bytes, at + 1) {
+                return column.push_timestamp(seconds, nano).then_some(end);
             }
         }
         _ => {}
