@@ -370,10 +370,12 @@ pub(super) fn split_by(
         return runs.into_iter().try_for_each(|(from, len, value)| f(value, Rows::slice(batch, from, len, needed)));
     }
     let mut parts: Vec<(i64, Vec<u32>)> = Vec::new();
+    // By hash, not by search: history in no order of time scatters a batch over thousands of slices.
+    let mut numbers: hashbrown::HashMap<i64, usize> = hashbrown::HashMap::new();
     let mut last = 0;
     for (from, len, value) in runs {
         if parts.get(last).is_none_or(|p| p.0 != value) {
-            last = parts.iter().position(|p| p.0 == value).unwrap_or_else(|| {
+            last = *numbers.entry(value).or_insert_with(|| {
                 parts.push((value, Vec::new()));
                 parts.len() - 1
             });

@@ -56,6 +56,8 @@ pub(super) struct GroupAggregate {
     row_counts: Vec<i64>,
     dead: usize,
     groups: Vec<u32>,
+    /// For each key, how many rows of the batch at hand it had so far; all zero between batches.
+    seen: Vec<u32>,
     schema: Arc<ArrowSchema>,
 }
 
@@ -81,6 +83,7 @@ impl GroupAggregate {
             row_counts: Vec::new(),
             dead: 0,
             groups: Vec::new(),
+            seen: Vec::new(),
             schema: output.to_arrow(),
         })
     }
@@ -98,18 +101,19 @@ impl GroupAggregate {
         changes
     }
 
-    /// The rows of each round, by their position in the batch.
-    fn rounds(&self) -> Vec<Vec<u32>> {
-        let mut seen = vec![0_u32; self.table.len()];
+    /// The rows of each round, by their position in the batch. Costs by the rows, not by the keys ever seen.
+    fn rounds(&mut self) -> Vec<Vec<u32>> {
+        self.seen.resize(self.table.len(), 0);
         let mut rounds: Vec<Vec<u32>> = Vec::new();
         for (row, group) in self.groups.iter().enumerate() {
-            let round = &mut seen[*group as usize];
+            let round = &mut self.seen[*group as usize];
             match rounds.get_mut(*round as usize) {
                 Some(rows) => rows.push(row as u32),
                 None => rounds.push(vec![row as u32]),
             }
             *round += 1;
         }
+        self.groups.iter().for_each(|group| self.seen[*group as usize] = 0);
         rounds
     }
 

@@ -67,8 +67,10 @@ pub(super) struct SessionTableFunction {
     times: RowTimes,
     keys: Vec<usize>,
     sessions: SessionTracker,
-    /// Batches with waiting rows, and how many of them wait; `None` when none does.
+    /// Batches with waiting rows, and how many of them wait; `None` is a free place.
     held: Vec<Option<(RecordBatch, Option<UInt8Array>, usize)>>,
+    /// The free places in `held`.
+    free: Vec<usize>,
     /// The rows in each slot, in arrival order.
     rows: Vec<Vec<Place>>,
     watermark: Watermark,
@@ -92,6 +94,7 @@ impl SessionTableFunction {
             sessions: SessionTracker::new(&windows, column_types(input, keys)?)?,
             windows,
             held: Vec::new(),
+            free: Vec::new(),
             rows: Vec::new(),
             watermark: Watermark::MIN,
             late: LateCount::new(ctx),
@@ -110,13 +113,14 @@ impl SessionTableFunction {
             out.batch(batch);
         }
         for ((number, _), _) in &rows {
-            if let Some(held) = &mut self.held[*number] {
-                held.2 -= 1;
+            let held = &mut self.held[*number];
+            if let Some((_, _, waiting)) = held {
+                *waiting -= 1;
+                if *waiting == 0 {
+                    *held = None;
+                    self.free.push(*number);
+                }
             }
-        }
-        self.held.iter_mut().filter(|h| h.as_ref().is_some_and(|h| h.2 == 0)).for_each(|h| *h = None);
-        if self.held.iter().all(Option::is_none) {
-            self.held.clear();
         }
         Ok(())
     }
@@ -148,7 +152,7 @@ impl Operator for SessionTableFunction {
         let key_columns: Vec<ArrayRef> = self.keys.iter().map(|k| batch.columns.column(*k).clone()).collect();
         let mut keys = Vec::new();
         self.sessions.intern(&key_columns, batch.num_rows(), &mut keys)?;
-        let number = self.held.len();
+        let number = self.free.last().copied().unwrap_or(self.held.len());
         let mut waiting = 0;
         for (row, (key, local)) in keys.into_iter().zip(local).enumerate() {
             match self.sessions.place(&self.windows, key, local, self.watermark) {
@@ -164,7 +168,13 @@ impl Operator for SessionTableFunction {
                 }
             }
         }
-        self.held.push((waiting > 0).then_some((batch.columns, batch.kinds, waiting)));
+        if waiting > 0 {
+            let held = Some((batch.columns, batch.kinds, waiting));
+            match self.free.pop() {
+                Some(place) => self.held[place] = held,
+                None => self.held.push(held),
+            }
+        }
         Ok(())
     }
 

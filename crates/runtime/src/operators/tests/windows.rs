@@ -142,6 +142,12 @@ fn table_functions_pass_late_rows_and_hold_sessions() {
         session.run("a 4 30\nend"),
         ["+I[a, 1, 0, 0, 18, 17]", "+I[a, 3, 8, 0, 18, 17]", "+I[a, 4, 30, 30, 40, 39]",]
     );
+    // Batches whose rows are gone make place for others, while rows of a batch between still wait.
+    let mut session = function(WindowKind::Session { gap: 10 }, vec![0]);
+    assert_eq!(session.run("a 1 0\n\nb 2 5\nwm 9"), ["+I[a, 1, 0, 0, 10, 9]"]);
+    assert_eq!(session.run("c 3 11\nb 4 14\n\nd 5 12\nwm 20"), ["+I[c, 3, 11, 11, 21, 20]"]);
+    assert_eq!(session.run("b 6 22\nwm 21"), ["+I[d, 5, 12, 12, 22, 21]"]);
+    assert_eq!(session.run("end"), ["+I[b, 2, 5, 5, 32, 31]", "+I[b, 4, 14, 5, 32, 31]", "+I[b, 6, 22, 5, 32, 31]"]);
 }
 
 #[test]
