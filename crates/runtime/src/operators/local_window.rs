@@ -1,8 +1,9 @@
 //! The first phase of a window aggregate: partial results per slice, before the shuffle.
 //!
-//! A partial leaves before the watermark that closes a slice does, so the second phase sees it while the
-//! windows that the rows belong to are as open as they were when the rows came. Watermarks that close
-//! nothing pass without a flush.
+//! A slice's partials leave right before the watermark that closes the slice, so the second phase sees them
+//! while the windows that the rows belong to are as open as they were when the rows came; rows of a slice
+//! that is already closed leave before the next watermark that closes any. Slices that stay open are kept:
+//! partitions run ahead of each other, and what leaves early is counted in many small partials.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,8 +62,13 @@ impl LocalWindowAggregate {
         })
     }
 
-    fn flush(&mut self, out: &mut Output) -> Result<()> {
-        for (end, slice) in std::mem::take(&mut self.slices) {
+    /// Emits the slices that are closed at `watermark`, or all.
+    fn flush(&mut self, closed_at: Option<Watermark>, out: &mut Output) -> Result<()> {
+        let leaves = |end: &Timestamp| closed_at.is_none_or(|w| self.windows.is_fired(*end, w.timestamp()));
+        let (leaving, staying): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.slices).into_iter().partition(|(end, _)| leaves(end));
+        self.slices = staying;
+        for (end, slice) in leaving {
             for groups in slice.chunks() {
                 let (mut columns, row_counts) = slice.states(&groups)?;
                 let ends: ArrayRef = Arc::new(Int64Array::from_value(end, groups.len()));
@@ -86,24 +92,24 @@ impl Operator for LocalWindowAggregate {
             slice.update(set, keys, &rows)
         })?;
         if self.slices.values().map(GroupSet::len).sum::<usize>() > GROUPS_MAX {
-            self.flush(out)?;
+            self.flush(None, out)?;
         }
         Ok(())
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
         if self.next_fire.reached(&self.windows, watermark) {
-            self.flush(out)?;
+            self.flush(Some(watermark), out)?;
         }
         out.watermark(watermark);
         Ok(())
     }
 
     fn before_idle(&mut self, out: &mut Output) -> Result<()> {
-        self.flush(out)
+        self.flush(None, out)
     }
 
     fn end_of_input(&mut self, out: &mut Output) -> Result<()> {
-        self.flush(out)
+        self.flush(None, out)
     }
 }
