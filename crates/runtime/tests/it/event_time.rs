@@ -5,6 +5,7 @@ use tidegate_api::WindowKind;
 use tidegate_api::expr::Expr;
 use tidegate_api::graph::{NullRowtimePolicy, OperatorSpec, Partitioner};
 use tidegate_api::types::{LogicalType, TypeKind};
+use tidegate_time::Clock;
 
 fn at(k: &'static str, v: i64, seconds: f64) -> Row {
     (k, v, Some(seconds))
@@ -117,6 +118,33 @@ fn a_union_goes_by_its_slowest_side() {
 }
 
 #[test]
+fn silence_closes_no_window_but_the_end_does() {
+    for timeout in [None, Some(2_000)] {
+        let mut job = Job::default();
+        let taken = Taken::default();
+        let steps = vec![
+            Step::Rows(0, vec![at("a", 1, 1.0), at("a", 1, 5.0)]),
+            Step::Quiet(vec![0], 600_000),
+            Step::Gate,
+            Step::Finished(0),
+        ];
+        let source = FakeSource::new(&["p0"], steps, true);
+        let (clock, gate) = (source.clock.clone(), source.gate.clone());
+        let from = job.source("clicks", source, 0, 1);
+        job.watermark(from, |w| w.idle_timeout_ms = timeout);
+        let window = job.tumble_count(from, 10_000);
+        job.sink(window, "out", &taken);
+        let running = job.start();
+        running.until("ten minutes of silence", |_| clock.now_ms() >= TEN + 600_000);
+        assert_eq!(running.metric("WindowAggregate", 0, "currentInputWatermark"), Some(TEN + 5_000));
+        assert_eq!(taken.rows().len(), 0, "time moves with rows only");
+        gate.add_permits(1);
+        running.wait().unwrap();
+        assert_eq!(taken.rows(), ["+I[a, 2, 0s, 10s, 9.999s]"]);
+    }
+}
+
+#[test]
 fn a_subtask_without_a_split_neither_holds_nor_flushes() {
     let mut job = Job::default();
     let taken = Taken::default();
@@ -169,8 +197,8 @@ fn late_rows_are_counted_and_told() {
     assert_eq!(taken.sorted(), ["+I[a, 1, 0s, 10s, 9.999s]", "+I[a, 2, 10s, 20s, 19.999s]"]);
     assert_eq!(summary.late[0].rows, 2);
     let notices = running.notices.lock().unwrap().join("\n");
-    assert!(notices.contains("dropped as late, last for window [2026-01-10 10:00:00.000, "), "{notices}");
-    assert!(notices.contains("closed at watermark 2026-01-10 10:00:12.000, 2 s behind"), "{notices}");
+    assert!(notices.contains("dropped as late, the last for window [2026-01-10 10:00:00.000, "), "{notices}");
+    assert!(notices.contains("the watermark is 2026-01-10 10:00:12.000, 2 s past its end"), "{notices}");
     assert_eq!(running.metric("WindowAggregate", 0, "numLateRecordsDropped"), Some(2));
 }
 
