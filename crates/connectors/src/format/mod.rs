@@ -191,24 +191,23 @@ pub trait Encoder: Send {
     ) -> Result<()>;
 }
 
+/// A format for both directions, as all of them are.
+trait Format: DecodingFormat + EncodingFormat {}
+
+impl<F: DecodingFormat + EncodingFormat> Format for F {}
+
 /// The decoding format that option `key` (`format`, `value.format`, `key.format`) names, with its own options
 /// read from `json.*`, `value.json.*`, `key.json.*`.
 pub fn decoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<dyn DecodingFormat>> {
-    let name = options.required(key)?;
-    let prefix = option_prefix(key, name);
-    match name {
-        "csv" => Ok(Arc::new(csv::CsvFormat::read(options, &prefix)?)),
-        "json" => Ok(Arc::new(json::JsonFormat::read(options, &prefix)?)),
-        "raw" => Ok(Arc::new(raw::RawFormat::read(options, &prefix)?)),
-        name => match json::changes::ChangeFormat::read(name, options, &prefix)? {
-            Some(format) => Ok(Arc::new(format)),
-            None => Err(unknown_format(name)),
-        },
-    }
+    Ok(format_named(options, key)?)
 }
 
 /// The encoding format that option `key` names; see [`decoding_format`].
 pub fn encoding_format(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<dyn EncodingFormat>> {
+    Ok(format_named(options, key)?)
+}
+
+fn format_named(options: &mut OptionReader<'_>, key: &str) -> Result<Arc<dyn Format>> {
     let name = options.required(key)?;
     let prefix = option_prefix(key, name);
     match name {

@@ -168,6 +168,24 @@ impl<T: Total> Totals<T> {
         }
     }
 
+    /// Gives `step` the group and value of each row that counts.
+    #[inline(always)]
+    fn each<A: ArrowPrimitiveType>(
+        &mut self,
+        args: &[ArrayRef],
+        selected: Option<&BooleanArray>,
+        groups: &[u32],
+        n: usize,
+        step: impl Fn(&mut Self, usize, A::Native),
+    ) -> Result<(), RowError> {
+        self.grow(n);
+        let column = column::<A>(args)?;
+        let values = column.values();
+        let mask = counting(selected, column.nulls());
+        for_each(groups, mask.as_ref(), |row, g| step(self, g, values[row]));
+        Ok(())
+    }
+
     #[inline(always)]
     fn set(&mut self, group: usize, sum: Option<T::Native>, count: i64) {
         match sum {
@@ -249,12 +267,7 @@ impl<T: Total> GroupedAccumulator for Sum<T> {
         groups: &[u32],
         n: usize,
     ) -> Result<(), RowError> {
-        self.totals.grow(n);
-        let column = column::<T>(args)?;
-        let (values, totals) = (column.values(), &mut self.totals);
-        let mask = counting(selected, column.nulls());
-        for_each(groups, mask.as_ref(), |row, g| totals.add(g, values[row], 1));
-        Ok(())
+        self.totals.each::<T>(args, selected, groups, n, |totals, g, v| totals.add(g, v, 1))
     }
 
     fn retract(
@@ -264,12 +277,7 @@ impl<T: Total> GroupedAccumulator for Sum<T> {
         groups: &[u32],
         n: usize,
     ) -> Result<(), RowError> {
-        self.totals.grow(n);
-        let column = column::<T>(args)?;
-        let (values, totals) = (column.values(), &mut self.totals);
-        let mask = counting(selected, column.nulls());
-        for_each(groups, mask.as_ref(), |row, g| totals.subtract(g, values[row]));
-        Ok(())
+        self.totals.each::<T>(args, selected, groups, n, |totals, g, v| totals.subtract(g, v))
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
@@ -335,12 +343,7 @@ where
         groups: &[u32],
         n: usize,
     ) -> Result<(), RowError> {
-        self.totals.grow(n);
-        let column = column::<A>(args)?;
-        let (values, totals) = (column.values(), &mut self.totals);
-        let mask = counting(selected, column.nulls());
-        for_each(groups, mask.as_ref(), |row, g| totals.add(g, A::widen(values[row]), 1));
-        Ok(())
+        self.totals.each::<A>(args, selected, groups, n, |totals, g, v| totals.add(g, A::widen(v), 1))
     }
 
     fn retract(
@@ -350,12 +353,7 @@ where
         groups: &[u32],
         n: usize,
     ) -> Result<(), RowError> {
-        self.totals.grow(n);
-        let column = column::<A>(args)?;
-        let (values, totals) = (column.values(), &mut self.totals);
-        let mask = counting(selected, column.nulls());
-        for_each(groups, mask.as_ref(), |row, g| totals.subtract(g, A::widen(values[row])));
-        Ok(())
+        self.totals.each::<A>(args, selected, groups, n, |totals, g, v| totals.subtract(g, A::widen(v)))
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {

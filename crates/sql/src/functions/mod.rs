@@ -5,7 +5,7 @@
 //! over whole columns. Operators are functions too: `+`, `=`, `AND`, `LIKE`, `IS NULL`, `ITEM`.
 //!
 //! A module of functions exports `pub static FUNCTIONS: &[ScalarFunction]` and is named in
-//! [`TABLES`]; nothing else is needed to make it callable.
+//! `TABLES`; nothing else is needed to make it callable.
 
 // Type rules share one signature; some of them drop or add arguments, most do not.
 #![allow(clippy::ptr_arg)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::path::{Step, relative_steps, walk};
+use super::path::{Step, outside_quotes, relative_steps, walk};
 
 /// A condition on an element.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,25 +67,9 @@ pub(super) fn compile(text: &str) -> Result<Condition, String> {
 
 /// Splits at the first `sign` outside quotes and parentheses.
 fn split_outside<'a>(text: &'a str, sign: &str) -> Option<(&'a str, &'a str)> {
-    let (mut depth, mut quote) = (0, None);
-    let mut chars = text.char_indices();
-    while let Some((i, c)) = chars.next() {
-        match (quote, c) {
-            (Some(_), '\\') => {
-                chars.next();
-            }
-            (Some(q), _) if c == q => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(c),
-            (None, '(' | '[') => depth += 1,
-            (None, ')' | ']') => depth -= 1,
-            (None, _) if depth == 0 && text[i..].starts_with(sign) => {
-                return Some((&text[..i], &text[i + sign.len()..]));
-            }
-            _ => {}
-        }
-    }
-    None
+    let mut found = outside_quotes(text)
+        .filter(|(i, c, depth)| *depth == 0 && !matches!(c, ')' | ']') && text[*i..].starts_with(sign));
+    found.next().map(|(i, ..)| (&text[..i], &text[i + sign.len()..]))
 }
 
 fn operand(text: &str) -> Result<Operand, String> {

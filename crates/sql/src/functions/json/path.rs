@@ -288,29 +288,29 @@ fn dotted(after: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
     Ok(end)
 }
 
-/// Index of the bracket that closes the one at the start.
-fn closing(text: &str) -> Result<usize, String> {
-    let (mut depth, mut quote) = (0, None);
-    let mut chars = text.char_indices();
-    while let Some((i, c)) = chars.next() {
+/// The characters outside quotes, each with the number of brackets open after it.
+pub(super) fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char, i32)> {
+    let (mut depth, mut quote, mut escaped) = (0, None, false);
+    text.char_indices().filter_map(move |(i, c)| {
         match (quote, c) {
-            (Some(_), '\\') => {
-                chars.next();
-            }
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
             (Some(q), _) if c == q => quote = None,
             (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(c),
-            (None, '[' | '(') => depth += 1,
-            (None, ']' | ')') => {
-                depth -= 1;
-                if depth == 0 {
-                    return Ok(i);
-                }
+            (None, _) => {
+                depth += i32::from(matches!(c, '[' | '(')) - i32::from(matches!(c, ']' | ')'));
+                return Some((i, c, depth));
             }
-            _ => {}
         }
-    }
-    Err("a '[' is not closed".into())
+        None
+    })
+}
+
+/// Index of the bracket that closes the one at the start.
+fn closing(text: &str) -> Result<usize, String> {
+    let mut closing = outside_quotes(text).filter(|(_, c, depth)| matches!(c, ']' | ')') && *depth == 0);
+    closing.next().map(|(i, ..)| i).ok_or_else(|| "a '[' is not closed".into())
 }
 
 fn bracketed(inside: &str) -> Result<Step, String> {
