@@ -1,7 +1,7 @@
 //! Where rows come from and go to: connectors, and the formats they speak.
 //!
 //! A *connector* finds splits, reads bytes and knows positions (an offset, a line); a *format* turns one
-//! message into columns and back. They meet in [`format`]: any connector works with any format.
+//! message into columns and back. They meet in [`mod@format`]: any connector works with any format.
 
 pub mod blackhole;
 pub mod datagen;

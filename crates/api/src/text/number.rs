@@ -1,7 +1,7 @@
 //! Numbers as Java writes them.
 
 /// `Double.toString`: `1.5`, `1.0E10`, `1.0E-5`, `NaN`, `-Infinity`; the shortest digits that read
-/// back to the same value, but for large whole numbers (see [`whole_digits`]).
+/// back to the same value, but for large whole numbers (see `whole_digits` below).
 pub fn java_double(v: f64) -> String {
     let scientific = whole_digits(v.abs(), 53).unwrap_or_else(|| format!("{v:e}"));
     java_float_digits(v.is_nan(), v.is_infinite(), v.is_sign_negative(), v == 0.0, &scientific)
