@@ -13,6 +13,7 @@ pub mod print;
 pub mod row_text;
 
 mod column;
+mod java_map;
 #[cfg(test)]
 mod testing;
 mod view;

@@ -1,13 +1,15 @@
 //! Rows as Flink's `print` connector writes them: the text of the Java objects.
 //!
 //! `+I[a, 1, 2026-10-01T10:00, [1, 2], {k=1}, null]`: strings raw, bytes as signed numbers, timestamps in ISO
-//! form with zero parts dropped, `TIMESTAMP_LTZ` always in UTC, nested rows with their own `+I`.
+//! form with zero parts dropped, `TIMESTAMP_LTZ` always in UTC, nested rows with their own `+I`, maps in the order of a
+//! Java `HashMap`.
 
 use tidegate_api::text::{
     decimal_to_java, format_date, format_time_iso, format_timestamp_iso, java_double, java_float,
 };
 use tidegate_api::{Batch, Result, RowKind, Schema};
 
+use crate::java_map::hash_map_order;
 use crate::view::{Cell, View, append};
 
 /// The text of row `row` of a batch, with its row kind: `+I[a, 1]`.
@@ -66,8 +68,8 @@ fn write_cell(out: &mut String, cell: Cell<'_>) {
         Cell::List(items, start, end) => write_items(out, start..end, |out, i| write_cell(out, items.get(i))),
         Cell::Map(keys, values, start, end) => {
             out.push('{');
-            for i in start..end {
-                if i > start {
+            for (n, i) in hash_map_order(keys, start, end).into_iter().enumerate() {
+                if n > 0 {
                     out.push_str(", ");
                 }
                 write_cell(out, keys.get(i));

@@ -122,6 +122,11 @@ impl<'a> View<'a> {
         Ok(Values::Row(columns.map(|(array, field)| View::new(array, &field.ty)).collect::<Result<_>>()?))
     }
 
+    /// The type of the column.
+    pub(crate) fn kind(&self) -> &'a TypeKind {
+        self.kind
+    }
+
     /// The value of row `i`.
     #[inline]
     pub(crate) fn get(&'a self, i: usize) -> Cell<'a> {
