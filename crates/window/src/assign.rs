@@ -97,7 +97,8 @@ impl WindowAssigner {
         }
     }
 
-    /// The ends of the windows that contain the slice, ascending.
+    /// The ends of the windows that contain the slice, ascending. None if a hop longer than its windows
+    /// leaves the slice between two of them.
     pub fn window_ends(&self, slice_end: Timestamp) -> impl DoubleEndedIterator<Item = Timestamp> + use<> {
         let last = self.last_window_end(slice_end);
         let step = match self.kind {
@@ -107,7 +108,7 @@ impl WindowAssigner {
         };
         let count = match self.kind {
             // The first window that holds the slice ends at or after it.
-            WindowKind::Hop { .. } | WindowKind::Cumulate { .. } => (last - slice_end) / step,
+            WindowKind::Hop { .. } | WindowKind::Cumulate { .. } => (last - slice_end).div_euclid(step),
             _ => 0,
         };
         (0..=count).map(move |i| last - (count - i) * step)
@@ -144,7 +145,7 @@ impl WindowAssigner {
             WindowKind::Hop { slide, .. } => slide,
             WindowKind::Cumulate { step, .. } => step,
         };
-        if last <= floor {
+        if last <= floor || last < slice_end {
             return None;
         }
         // Window ends lie `step` apart, back from the last one to the slice's own end.

@@ -33,6 +33,16 @@ fn odd_hops_lose_no_row() {
 }
 
 #[test]
+fn a_hop_longer_than_its_windows_leaves_gaps() {
+    let w = windows(WindowKind::Hop { slide: 10, size: 5 }, 0, None);
+    assert_eq!(of(&w, 3), [(0, 5)]);
+    assert_eq!(of(&w, 7), []);
+    assert_eq!(w.window_ends(5).collect::<Vec<_>>(), [5]);
+    assert_eq!(w.window_ends(10).count(), 0);
+    assert_eq!(w.first_window_after(10, -100), None);
+}
+
+#[test]
 fn hop_emits_the_latest_window_first_and_cumulate_the_shortest() {
     let hop = windows(WindowKind::Hop { slide: MINUTE, size: 3 * MINUTE }, 0, None);
     assert_eq!(of(&hop, 40_000), [(0, 3 * MINUTE), (-MINUTE, 2 * MINUTE), (-2 * MINUTE, MINUTE)]);

@@ -85,8 +85,9 @@ impl WindowAggregate {
                 entered = true;
             }
         }
-        if !entered {
-            let end = self.windows.last_window_end(slice_end);
+        let end = self.windows.last_window_end(slice_end);
+        // A slice between two windows is nobody's, not late.
+        if !entered && end >= slice_end {
             let window = TimeWindow::new(self.windows.window_start(end), end);
             self.late.drop_rows(rows.len as u64, window, self.watermark);
         }

@@ -189,7 +189,7 @@ impl Planner<'_> {
             _ => WindowKind::Session { gap: length(0)? },
         };
         let offset = match args.get(2 + signature.lengths.len()).copied().flatten() {
-            Some(e) => ms(e)?,
+            Some(e) => bounded_offset(ms(e)?, kind, name, e.span)?,
             None => 0,
         };
         let zone = window_zone(&input.columns[time_column].ty, self.zone());
@@ -200,6 +200,24 @@ impl Planner<'_> {
         }
         Ok(window)
     }
+}
+
+/// An offset shifts windows by less than one of them.
+fn bounded_offset(offset: i64, kind: WindowKind, name: &str, span: Span) -> Result<i64> {
+    let (what, size) = match kind {
+        WindowKind::Tumble { size } => ("size", size),
+        WindowKind::Hop { slide, .. } => ("slide", slide),
+        WindowKind::Cumulate { step, .. } => ("step", step),
+        WindowKind::Session { gap } => ("gap", gap),
+    };
+    if offset.unsigned_abs() < size.unsigned_abs() {
+        return Ok(offset);
+    }
+    let message = format!(
+        "{name} table function parameters must satisfy abs(offset) < {what}, but got {what} {size} ms and offset \
+         {offset} ms."
+    );
+    Err(invalid_at(span, message))
 }
 
 /// Puts named and positional arguments in one order. Names that Flink does not know it ignores; here
