@@ -76,8 +76,8 @@ struct FileWriter {
     parts: u64,
     /// Files being written, by directory below the root.
     open: BTreeMap<String, PartFile>,
-    /// Whole files that still have their hidden names.
-    written: Vec<PartFile>,
+    /// Whole files that still have their hidden names: those, and the ones they will get.
+    written: Vec<(PathBuf, PathBuf)>,
 }
 
 struct PartFile {
@@ -85,6 +85,15 @@ struct PartFile {
     visible: PathBuf,
     out: BufWriter<File>,
     bytes: u64,
+}
+
+impl PartFile {
+    /// Makes sure that all is on disk, closes the file, and returns its hidden and its own name.
+    fn close(mut self) -> Result<(PathBuf, PathBuf)> {
+        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
+        synced.map_err(|e| cannot_write(&self.hidden, &e))?;
+        Ok((self.hidden, self.visible))
+    }
 }
 
 impl FileWriter {
@@ -134,7 +143,7 @@ impl FileWriter {
             out.write_all(record).and_then(|()| out.write_all(b"\n")).map_err(|e| cannot_write(hidden, &e))
         })?;
         if part.bytes >= self.roll_bytes {
-            self.written.push(part);
+            self.written.push(part.close()?);
         } else {
             self.open.insert(directory, part);
         }
@@ -165,12 +174,11 @@ impl SinkWriter for FileWriter {
     }
 
     async fn finish(&mut self) -> Result<()> {
-        let open = std::mem::take(&mut self.open).into_values();
-        for mut part in self.written.drain(..).chain(open) {
-            let synced = part.out.flush().and_then(|()| part.out.get_ref().sync_all());
-            synced
-                .and_then(|()| fs::rename(&part.hidden, &part.visible))
-                .map_err(|e| cannot_write(&part.hidden, &e))?;
+        for part in std::mem::take(&mut self.open).into_values() {
+            self.written.push(part.close()?);
+        }
+        for (hidden, visible) in self.written.drain(..) {
+            fs::rename(&hidden, visible).map_err(|e| cannot_write(&hidden, &e))?;
         }
         Ok(())
     }

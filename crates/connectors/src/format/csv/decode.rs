@@ -18,6 +18,8 @@ pub(super) struct CsvDecoder {
     reader: RecordReader,
     /// The wanted fields with their place in a record.
     fields: Vec<(usize, Field)>,
+    /// Fields a record must have to hold all wanted ones.
+    last_wanted: usize,
     columns: Vec<Column>,
     /// Columns a record has.
     width: usize,
@@ -34,6 +36,7 @@ impl CsvDecoder {
             format: format.clone(),
             reader: RecordReader::new(format),
             columns: fields.iter().map(|(_, f)| Column::new(&f.ty)).collect(),
+            last_wanted: fields.iter().map(|(i, _)| i + 1).max().unwrap_or(0),
             fields,
             width: row.len(),
             rows: 0,
@@ -74,9 +77,8 @@ impl CsvDecoder {
                 self.width
             )));
         }
-        let last_wanted = self.fields.iter().map(|(i, _)| i + 1).max().unwrap_or(0);
         let lenient = self.format.ignore_parse_errors && !self.format.fail_on_missing_columns;
-        if (found < last_wanted || (self.format.fail_on_missing_columns && found < self.width)) && !lenient {
+        if (found < self.last_wanted || (self.format.fail_on_missing_columns && found < self.width)) && !lenient {
             return Err(DecodeError::message(format!(
                 "Row length mismatch. {} fields expected but was {found}.",
                 self.width
