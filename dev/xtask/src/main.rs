@@ -13,7 +13,7 @@ const HELP: &str = "\
 Usage: cargo xtask <command>
 
   test [FILTER]   build, then run every test: unit, property, SQL, real Kafka, the lab
-  ci              fmt, clippy, tidy, then test: what must pass before a change lands
+  ci              fmt, tidy, clippy, doc, then test: what must pass before a change lands
   tidy            house rules: crate edges, file sizes, dead files, words
   bench [NAME]    the benchmarks behind docs/benchmarks.md (long; not part of ci)
 ";
@@ -55,5 +55,8 @@ fn ci() -> Result<(), String> {
     } else {
         eprintln!("xtask: the toolchain has no clippy; skipped");
     }
+    let mut doc = step::cargo();
+    doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    step::run("doc", &mut doc)?;
     test::test(&[])
 }
