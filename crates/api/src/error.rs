@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Job,
     /// The job was cancelled.
     Cancelled,
+    /// Nobody reads standard output any more; exit code 1 and nothing to say.
+    OutputClosed,
     /// A bug in Tidegate.
     Internal,
 }
@@ -56,6 +58,11 @@ impl Error {
         Error::new(ErrorKind::Cancelled, "the job was cancelled")
     }
 
+    /// The reader of standard output went away.
+    pub fn output_closed() -> Self {
+        Error::new(ErrorKind::OutputClosed, "standard output was closed by its reader")
+    }
+
     /// Something that cannot happen did.
     pub fn internal(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Internal, message)
@@ -71,7 +78,7 @@ impl Error {
     pub fn exit_code(&self) -> i32 {
         match self.kind {
             ErrorKind::Invalid | ErrorKind::Unsupported => 2,
-            ErrorKind::Job | ErrorKind::Cancelled | ErrorKind::Internal => 1,
+            ErrorKind::Job | ErrorKind::Cancelled | ErrorKind::OutputClosed | ErrorKind::Internal => 1,
         }
     }
 }
