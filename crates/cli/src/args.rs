@@ -4,10 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+/// Flink's largest parallelism: the number of key groups there can be.
+const PARALLELISM_MAX: i64 = 1 << 15;
+
 /// Runs Apache Flink SQL scripts on event-time streams: one binary, no JVM.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, about, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 done, 1 the job failed, 2 the script or the arguments are wrong.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 the job failed, 2 the script or the arguments are wrong; ended from outside: 130 \
+                  Ctrl-C, 143 SIGTERM, 141 standard output closed."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -66,7 +72,7 @@ pub struct SessionArgs {
     #[arg(short = 'D', value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// Default parallelism of operators
-    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=PARALLELISM_MAX))]
     pub parallelism: Option<u16>,
     /// No progress and no notices on standard error
     #[arg(long, short = 'q')]
@@ -76,13 +82,13 @@ pub struct SessionArgs {
 /// `tidegate standalone`.
 #[derive(Debug, Args)]
 pub struct StandaloneArgs {
-    /// Port of the REST API
-    #[arg(long, default_value_t = 8081)]
-    pub port: u16,
-    /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1")]
-    pub bind: String,
-    /// Setting as in a Flink configuration: -D rest.port=8081
+    /// Port of the REST API [default: rest.port, or 8081]
+    #[arg(long)]
+    pub port: Option<u16>,
+    /// Address to listen on [default: rest.bind-address, or 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    pub bind: Option<String>,
+    /// Setting as in a Flink configuration: -D jobstore.max-capacity=20
     #[arg(short = 'D', value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
 }

@@ -11,13 +11,15 @@ use tidegate_api::function::{EvalContext, Evaluator, FunctionLibrary};
 use tidegate_api::types::{LogicalType, Schema};
 use tidegate_api::{Batch, Error, Result};
 
-use crate::script::print_out;
+use crate::console::Console;
 use crate::tableau::Tableau;
 
 /// Makes the sinks of `SELECT`s.
 pub struct CollectFactory {
     /// Casts values to text.
     pub functions: Arc<dyn FunctionLibrary>,
+    /// Takes the text.
+    pub console: Console,
 }
 
 impl ConnectorFactory for CollectFactory {
@@ -27,13 +29,19 @@ impl ConnectorFactory for CollectFactory {
 
     fn sink(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Sink>> {
         let zone = config.time_zone().to_owned();
-        Ok(Arc::new(CollectSink { schema: table.physical.clone(), functions: self.functions.clone(), zone }))
+        Ok(Arc::new(CollectSink {
+            schema: table.physical.clone(),
+            functions: self.functions.clone(),
+            console: self.console.clone(),
+            zone,
+        }))
     }
 }
 
 struct CollectSink {
     schema: Schema,
     functions: Arc<dyn FunctionLibrary>,
+    console: Console,
     zone: String,
 }
 
@@ -60,15 +68,33 @@ impl Sink for CollectSink {
         let names: Vec<String> = self.schema.fields.iter().map(|f| f.name.clone()).collect();
         let types: Vec<LogicalType> = self.schema.fields.iter().map(|f| f.ty.clone()).collect();
         let (tableau, head) = Tableau::new(&names, &types);
-        print_out(&head);
-        Ok(Box::new(CollectWriter { columns, tableau, rows: 0 }))
+        self.console.out(&head)?;
+        Ok(Box::new(CollectWriter { columns, tableau, console: self.console.clone(), rows: 0, whole: false }))
     }
 }
 
 struct CollectWriter {
     columns: Vec<Box<dyn Evaluator>>,
     tableau: Tableau,
+    console: Console,
     rows: usize,
+    /// The input has ended, so the table is whole.
+    whole: bool,
+}
+
+impl CollectWriter {
+    fn rows_text(&self) -> String {
+        format!("{} {}", self.rows, if self.rows == 1 { "row" } else { "rows" })
+    }
+}
+
+impl Drop for CollectWriter {
+    fn drop(&mut self) {
+        if !self.whole {
+            // Nobody may be there to read it.
+            let _ = self.console.out(&format!("Query terminated, received a total of {}\n", self.rows_text()));
+        }
+    }
 }
 
 #[async_trait]
@@ -92,8 +118,7 @@ impl SinkWriter for CollectWriter {
             text.push('\n');
         }
         self.rows += batch.num_rows();
-        print_out(&text);
-        Ok(())
+        self.console.out(&text)
     }
 
     async fn flush(&mut self) -> Result<()> {
@@ -101,8 +126,7 @@ impl SinkWriter for CollectWriter {
     }
 
     async fn finish(&mut self) -> Result<()> {
-        let rows = if self.rows == 1 { "row" } else { "rows" };
-        print_out(&format!("{}\nReceived a total of {} {rows}\n", self.tableau.border(), self.rows));
-        Ok(())
+        self.whole = true;
+        self.console.out(&format!("{}\nReceived a total of {}\n", self.tableau.border(), self.rows_text()))
     }
 }

@@ -2,27 +2,19 @@
 
 use std::sync::Arc;
 
-use tidegate_api::Result;
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::function::FunctionLibrary;
-use tidegate_api::graph::JobGraph;
+use tidegate_api::graph::{JobGraph, OperatorSpec};
+use tidegate_api::{ErrorKind, Result};
 use tidegate_runtime::view::{JobView, SourceProgress};
 use tidegate_runtime::{ClusterOptions, JobHandle, LocalCluster, Notice};
 use tidegate_server::ClusterAccess;
 use tidegate_sql::library::SqlFunctions;
 
 use crate::collect::CollectFactory;
-
-/// Rows that did not make it into a result, by the counter that has them.
-const LOSSES: &[(&str, &str)] = &[
-    ("numLateRecordsDropped", "late rows dropped"),
-    ("numNullRowtimeDropped", "rows dropped for a NULL event time"),
-    ("numNullRecordsDropped", "rows dropped for a NULL in a NOT NULL column"),
-    ("numRecordsInErrors", "records or fields that could not be read, ignored"),
-    ("numBlankRecords", "blank records skipped"),
-    ("numTombstones", "tombstones skipped"),
-];
+use crate::console::Console;
+use crate::losses::losses;
 
 /// What a process needs to run jobs.
 pub struct Engine {
@@ -31,20 +23,20 @@ pub struct Engine {
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     settings: Vec<(String, String)>,
     id: String,
-    quiet: bool,
+    console: Console,
 }
 
 impl Engine {
-    /// Wires the parts. `quiet` silences notices.
-    pub fn new(config: &Configuration, quiet: bool) -> Result<Engine> {
+    /// Wires the parts. Notices go to `console`.
+    pub fn new(config: &Configuration, console: Console) -> Result<Engine> {
         let functions: Arc<dyn FunctionLibrary> = Arc::new(SqlFunctions);
         let mut connectors = ConnectorRegistry::default();
         tidegate_connectors::register_all(&mut connectors);
-        connectors.register(Arc::new(CollectFactory { functions: functions.clone() }));
+        connectors.register(Arc::new(CollectFactory { functions: functions.clone(), console: console.clone() }));
         let mut options = ClusterOptions::new(connectors.clone(), functions);
-        if !quiet {
-            options.notices = Arc::new(|notice: Notice| eprintln!("warning: {}", notice.text));
-        }
+        options.finished_jobs_max = config.usize("jobstore.max-capacity", options.finished_jobs_max)?;
+        let told = console.clone();
+        options.notices = Arc::new(move |notice: Notice| told.notice(&format!("warning: {}", notice.text)));
         let clock = options.clock.clone();
         Ok(Engine {
             cluster: LocalCluster::new(options)?,
@@ -52,7 +44,7 @@ impl Engine {
             now_ms: Arc::new(move || clock.now_ms()),
             settings: config.values.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             id: format!("local-{}", std::process::id()),
-            quiet,
+            console,
         })
     }
 
@@ -78,7 +70,8 @@ impl Engine {
 
     /// Starts a job.
     pub fn start(&self, graph: JobGraph) -> Result<Running> {
-        Ok(Running { job: self.cluster.submit(graph)?, quiet: self.quiet })
+        let prints = prints(&graph);
+        Ok(Running { job: self.cluster.submit(graph)?, prints })
     }
 
     /// Cancels what runs and waits for it to end.
@@ -104,15 +97,17 @@ impl ClusterAccess for Engine {
     fn submit(&self, graph: JobGraph) -> Result<String> {
         let job = self.cluster.submit(graph)?;
         let id = job.id().as_str().to_owned();
-        eprintln!("job {id} started: {}", job.name());
-        let told = job.clone();
+        self.console.notice(&format!("job {id} started: {}", job.name()));
+        let (told, console) = (job.clone(), self.console.clone());
         tokio::spawn(async move {
             let ended = told.wait().await;
-            say_losses(&told.view());
-            match ended {
-                Ok(_) => eprintln!("job {} finished", told.id().as_str()),
-                Err(e) => eprintln!("job {}: {e}", told.id().as_str()),
-            }
+            losses(&told.view()).iter().for_each(|line| console.notice(line));
+            let how = match ended {
+                Ok(_) => "finished".to_owned(),
+                Err(e) if e.kind == ErrorKind::Cancelled => "was cancelled".to_owned(),
+                Err(e) => format!("failed: {e}"),
+            };
+            console.notice(&format!("job {} {how}", told.id()));
         });
         Ok(id)
     }
@@ -129,23 +124,34 @@ impl ClusterAccess for Engine {
 /// A job that was started.
 pub struct Running {
     job: JobHandle,
-    quiet: bool,
+    prints: bool,
 }
 
 impl Running {
-    /// Waits for the end, then says which rows were lost on the way.
+    /// The job's id.
+    pub fn id(&self) -> &str {
+        self.job.id().as_str()
+    }
+
+    /// Waits for the end.
     pub async fn wait(&self) -> Result<()> {
-        let ended = self.job.wait().await;
-        if !self.quiet {
-            say_losses(&self.job.view());
-        }
-        ended.map(|_| ())
+        self.job.wait().await.map(|_| ())
     }
 
     /// Asks the job to stop.
     pub fn cancel(&self) {
         // A job that has already ended cannot be cancelled; that is as good.
         let _ = self.job.cancel();
+    }
+
+    /// What it has left out so far, a line for each operator.
+    pub fn losses(&self) -> Vec<String> {
+        losses(&self.job.view())
+    }
+
+    /// Whether its rows appear on standard output or standard error.
+    pub fn prints(&self) -> bool {
+        self.prints
     }
 
     /// Reads how far the sources have come, at any time.
@@ -155,20 +161,11 @@ impl Running {
     }
 }
 
-/// The summary at the end of a job: every row that is not in a result is in one of these counts.
-fn say_losses(job: &JobView) {
-    for vertex in &job.vertices {
-        let operators = vertex.subtasks.first().map_or(0, |s| s.operators.len());
-        for position in 0..operators {
-            for (metric, meaning) in LOSSES {
-                let in_subtasks = vertex.subtasks.iter().filter_map(|s| s.operators.get(position));
-                let values = in_subtasks.flat_map(|(_, m)| m).filter(|(name, _)| name == metric).map(|(_, v)| *v);
-                let total: i64 = values.sum();
-                if total > 0 {
-                    let operator = vertex.subtasks.first().and_then(|s| s.operators.get(position)).map_or("", |o| &o.0);
-                    eprintln!("{operator}: {total} {meaning}");
-                }
-            }
+fn prints(graph: &JobGraph) -> bool {
+    graph.nodes.iter().any(|node| match &node.spec {
+        OperatorSpec::Sink(sink) => {
+            matches!(sink.table.options.get("connector").map(String::as_str), Some("print" | "collect"))
         }
-    }
+        _ => false,
+    })
 }

@@ -2,11 +2,15 @@
 
 mod args;
 mod collect;
+mod console;
+mod describe;
 mod engine;
+mod losses;
 mod progress;
 mod remote;
 mod rest;
 mod script;
+mod signals;
 mod standalone;
 mod tableau;
 
@@ -14,78 +18,95 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use tidegate_api::{ErrorKind, Result};
+use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_sql::session::Session;
 
 use args::{Cli, Command, RunArgs, SqlArgs};
+use console::{Console, say};
 use engine::Engine;
 use remote::Remote;
-use script::{Target, Voice};
+use script::{Script, Target, Voice};
+use signals::Signals;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What a shell expects of a program that was interrupted.
-const EXIT_INTERRUPTED: u8 = 130;
+/// What a shell sees of a program whose standard output was closed: 128 and the number of SIGPIPE.
+const EXIT_OUTPUT_CLOSED: u8 = 141;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let outcome = match cli.command {
-        Command::Run(args) => block_on(run(args)),
-        Command::Sql(args) => block_on(sql(args)),
-        Command::Standalone(args) => block_on(standalone::standalone(args)),
-        Command::Job { command } => remote::job(&command),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) if e.kind == ErrorKind::Cancelled => ExitCode::from(EXIT_INTERRUPTED),
-        Err(e) => {
-            eprintln!("{} {e}", if e.exit_code() == 2 { "error:" } else { "error: the job failed:" });
-            ExitCode::from(e.exit_code() as u8)
-        }
+    match cli.command {
+        Command::Run(args) => block_on(|signals| run(args, signals)),
+        Command::Sql(args) => block_on(|signals| sql(args, signals)),
+        Command::Standalone(args) => block_on(|signals| standalone::standalone(args, signals)),
+        Command::Job { command } => remote::job(&command).map_or_else(failed, |()| ExitCode::SUCCESS),
     }
+}
+
+/// Says what went wrong.
+fn failed(error: Error) -> ExitCode {
+    if error.kind == ErrorKind::OutputClosed {
+        return ExitCode::from(EXIT_OUTPUT_CLOSED);
+    }
+    say(&format!("error: {error}"));
+    ExitCode::from(error.exit_code() as u8)
 }
 
 /// The control side: REST, signals, progress. The data plane has a runtime of its own, so these
 /// answer while it is saturated.
-fn block_on(work: impl Future<Output = Result<()>>) -> Result<()> {
+fn block_on<W: Future<Output = Result<()>>>(work: impl FnOnce(Signals) -> W) -> ExitCode {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("control").enable_all().build();
-    match runtime {
-        Ok(runtime) => {
-            let outcome = runtime.block_on(work);
-            runtime.shutdown_background();
-            outcome
-        }
-        Err(e) => Err(tidegate_api::Error::job(format!("Cannot start threads: {e}"))),
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(e) => return failed(Error::job(format!("Cannot start threads: {e}"))),
+    };
+    let (signals, outcome) = runtime.block_on(async {
+        let signals = Signals::listen();
+        (signals.clone(), work(signals).await)
+    });
+    runtime.shutdown_background();
+    match (outcome, signals.exit_code()) {
+        (Ok(()), _) => ExitCode::SUCCESS,
+        // The job ended as cancelled; that is what was asked for.
+        (Err(e), Some(code)) if e.kind == ErrorKind::Cancelled => code,
+        (Err(e), _) => failed(e),
     }
 }
 
-async fn run(args: RunArgs) -> Result<()> {
+async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     let statements = script::read(&args.file)?;
     let config = script::settings(&args.session)?;
-    let quiet = args.session.quiet;
-    let engine = Arc::new(Engine::new(&config, quiet)?);
+    let console = Console::new(args.session.quiet);
+    if statements.is_empty() {
+        console.notice(&format!("warning: the script '{}' has no statement", args.file.display()));
+    }
+    let engine = Arc::new(Engine::new(&config, console.clone())?);
     let session = Session::new(engine.connectors().clone(), config);
-    let _rest = match args.rest_port {
-        Some(port) => Some(rest::serve(engine.clone(), "127.0.0.1", port).await?),
-        None => None,
-    };
+    if let Some(port) = args.rest_port {
+        let address = rest::serve(engine.clone(), "127.0.0.1", port).await?;
+        console.notice(&format!("REST on http://{address}"));
+    }
     let target = match &args.endpoint {
-        Some(url) => Target::There(Remote::new(url)),
+        Some(url) => Target::There(Remote::new(url)?),
         None => Target::Here(engine),
     };
-    script::execute(statements, session, &target, Voice::Results, quiet).await
+    Script { session, target, voice: Voice::Results, console, signals }.execute(&statements).await
 }
 
-async fn sql(args: SqlArgs) -> Result<()> {
+async fn sql(args: SqlArgs, signals: Signals) -> Result<()> {
     let statements = script::read(&args.file)?;
     let config = script::settings(&args.session)?;
-    let engine = Arc::new(Engine::new(&config, args.session.quiet)?);
+    let console = Console::new(args.session.quiet);
+    if statements.is_empty() {
+        console.notice(&format!("warning: the script '{}' has no statement", args.file.display()));
+    }
+    let engine = Arc::new(Engine::new(&config, console.clone())?);
     let session = Session::new(engine.connectors().clone(), config);
     let target = match &args.endpoint {
-        Some(url) => Target::There(Remote::new(url)),
+        Some(url) => Target::There(Remote::new(url)?),
         None => Target::Here(engine),
     };
-    script::execute(statements, session, &target, Voice::Client, args.session.quiet).await
+    Script { session, target, voice: Voice::Client, console, signals }.execute(&statements).await
 }

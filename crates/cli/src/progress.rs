@@ -5,37 +5,38 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tidegate_runtime::view::SourceProgress;
 
+use crate::console::Console;
+use crate::describe::watermark_text;
 use crate::engine::Running;
-use crate::remote::watermark_text;
 
 /// How often the lines are drawn.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The running display; dropping or stopping it clears the lines.
 pub struct Progress {
-    task: Option<tokio::task::JoinHandle<()>>,
-    lines: MultiProgress,
+    shown: Option<(tokio::task::JoinHandle<()>, MultiProgress)>,
 }
 
 impl Progress {
-    /// Shows the sources of `jobs`, unless told to be quiet or standard error is no terminal.
-    pub fn start(quiet: bool, jobs: &[Running]) -> Progress {
-        let lines = MultiProgress::new();
-        if quiet || !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-            return Progress { task: None, lines };
-        }
+    /// Shows the sources of `jobs`, unless the console shows no progress. Rows that appear on the same
+    /// terminal are progress enough, and lines drawn between them would flicker.
+    pub fn start(console: &Console, jobs: &[Running]) -> Progress {
+        let prints_here = jobs.iter().any(Running::prints) && std::io::IsTerminal::is_terminal(&std::io::stdout());
+        let Some(lines) = console.progress_lines().filter(|_| !prints_here) else {
+            return Progress { shown: None };
+        };
         let sources = jobs.iter().map(Running::progress_reader).collect::<Vec<_>>();
         let drawn = lines.clone();
         let task = tokio::spawn(async move { draw(drawn, move || sources.iter().flat_map(|s| s()).collect()).await });
-        Progress { task: Some(task), lines }
+        Progress { shown: Some((task, lines.clone())) }
     }
 
     /// Clears the lines.
     pub fn stop(self) {
-        if let Some(task) = &self.task {
+        if let Some((task, lines)) = self.shown {
             task.abort();
             // A terminal that cannot be cleared is no reason to fail the job.
-            let _ = self.lines.clear();
+            let _ = lines.clear();
         }
     }
 }

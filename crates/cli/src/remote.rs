@@ -1,10 +1,19 @@
 //! Talking to a standalone process over its REST API.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result};
 
-use crate::args::JobCommand;
+use crate::args::{JobCommand, OneJob};
+use crate::console::print_out;
+use crate::describe::{describe, list};
+
+/// A standalone process that is there answers within this time.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often the end of a job is asked for.
+const POLL: Duration = Duration::from_millis(200);
 
 /// A standalone process by its address.
 pub struct Remote {
@@ -14,46 +23,91 @@ pub struct Remote {
 
 impl Remote {
     /// `http://host:port`, or `host:port`.
-    pub fn new(endpoint: &str) -> Remote {
-        let base = endpoint.trim_end_matches('/');
-        let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
+    pub fn new(endpoint: &str) -> Result<Remote> {
+        let url = endpoint.trim();
+        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let base = url.trim_end_matches('/').to_owned();
+        let is_address = |uri: ureq::http::Uri| {
+            uri.scheme_str() == Some("http")
+                && uri.authority().is_some_and(|a| a.port_u16().is_some() || a.as_str() == a.host() && a.host() != "")
+        };
+        if !url.parse().is_ok_and(is_address) {
+            return Err(Error::invalid(format!(
+                "--endpoint takes the address of a standalone process, like http://127.0.0.1:8081, not '{endpoint}'."
+            )));
+        }
         let config = ureq::Agent::config_builder().http_status_as_error(false);
-        let agent = config.timeout_global(Some(std::time::Duration::from_secs(30))).build().into();
-        Remote { base, agent }
+        Ok(Remote { base, agent: config.timeout_global(Some(TIMEOUT)).build().into() })
     }
 
     /// Submits a job and gives its id.
     pub fn submit(&self, graph: &JobGraph) -> Result<String> {
         let answer = self.agent.post(format!("{}/v1/jobs", self.base)).send_json(graph);
         let body = self.body(answer)?;
-        body["jobid"].as_str().map(str::to_owned).ok_or_else(|| self.strange(&body))
+        body["jobid"].as_str().map(str::to_owned).ok_or_else(|| self.stranger("something else"))
     }
 
-    fn get(&self, path: &str) -> Result<Value> {
+    /// What a path answers.
+    pub fn get(&self, path: &str) -> Result<Value> {
         let answer = self.agent.get(format!("{}/v1{path}", self.base)).call();
         self.body(answer)
     }
 
+    /// Waits for the end of a job; an error if it does not end by itself.
+    pub async fn wait(&self, id: &str) -> Result<()> {
+        let mut ticks = tokio::time::interval(POLL);
+        loop {
+            ticks.tick().await;
+            let status = self.get(&format!("/jobs/{id}/status"))?;
+            match status["status"].as_str() {
+                Some("FINISHED") => return Ok(()),
+                Some("CANCELED") => return Err(Error::job(format!("Job {id} was cancelled."))),
+                Some("FAILED") => {
+                    let failures = self.get(&format!("/jobs/{id}/exceptions"))?;
+                    let why = failures["exceptionHistory"]["entries"][0]["stacktrace"].as_str();
+                    return Err(Error::job(why.unwrap_or("no reason is known")).context("the job failed"));
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn body(&self, answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Value> {
         let mut answer = answer.map_err(|e| {
-            Error::job(format!("Cannot reach {}: {e}. Is `tidegate standalone` running there?", self.base))
+            let why = match e {
+                ureq::Error::Io(e) => e.to_string(),
+                other => other.to_string(),
+            };
+            Error::job(format!("Cannot reach {}: {why}. Is `tidegate standalone` running there?", self.base))
         })?;
         let status = answer.status();
         let text = answer.body_mut().read_to_string().unwrap_or_default();
-        let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let Ok(body) = serde_json::from_str::<Value>(&text) else {
+            return Err(self.stranger(&format!("HTTP status {status} and no JSON")));
+        };
         if status.is_success() {
             return Ok(body);
         }
-        let first = body["errors"][0].as_str().map_or(text, str::to_owned);
-        Err(Error::job(format!("{} answered {status}: {}", self.base, first.lines().next().unwrap_or_default())))
+        match body["errors"][0].as_str() {
+            Some(first) => {
+                let first = first.strip_prefix("org.apache.flink.runtime.rest.NotFoundException: ").unwrap_or(first);
+                Err(Error::job(format!("{}: {}", self.base, first.lines().next().unwrap_or_default())))
+            }
+            None => Err(self.stranger(&format!("HTTP status {status}"))),
+        }
     }
 
-    fn strange(&self, body: &Value) -> Error {
-        Error::job(format!("{} answered something unexpected: {body}", self.base))
+    fn stranger(&self, what: &str) -> Error {
+        Error::job(format!("{} is no Tidegate standalone process: it answered with {what}.", self.base))
     }
 
     /// The full id of the job whose id begins with `prefix`.
     fn resolve(&self, prefix: &str) -> Result<String> {
+        if prefix.is_empty() {
+            return Err(Error::invalid(
+                "JOB is the id of a job, or its first digits. `tidegate job list` shows the jobs.",
+            ));
+        }
         let jobs = self.get("/jobs")?;
         let ids = jobs["jobs"].as_array().into_iter().flatten().filter_map(|j| j["id"].as_str());
         let matching: Vec<&str> = ids.filter(|id| id.starts_with(prefix)).collect();
@@ -66,69 +120,25 @@ impl Remote {
             several => Err(Error::job(format!("{prefix} fits {} jobs; give more digits.", several.len()))),
         }
     }
+
+    fn cancel(&self, id: &str) -> Result<String> {
+        let answer = self.agent.patch(format!("{}/v1/jobs/{id}?mode=cancel", self.base)).send_json(json!({}));
+        self.body(answer)?;
+        Ok(format!("Cancelling job {id}.\n"))
+    }
 }
 
 /// `tidegate job ...`.
 pub fn job(command: &JobCommand) -> Result<()> {
-    match command {
-        JobCommand::List(at) => list(&Remote::new(&at.endpoint)),
-        JobCommand::Describe(one) => {
-            let remote = Remote::new(&one.at.endpoint);
-            let id = remote.resolve(&one.job)?;
-            describe(&remote, &id)
-        }
-        JobCommand::Cancel(one) => {
-            let remote = Remote::new(&one.at.endpoint);
-            let id = remote.resolve(&one.job)?;
-            let answer = remote.agent.patch(format!("{}/v1/jobs/{id}?mode=cancel", remote.base)).send_json(json!({}));
-            remote.body(answer)?;
-            println!("Cancelling job {id}.");
-            Ok(())
-        }
-    }
-}
-
-fn list(remote: &Remote) -> Result<()> {
-    let overview = remote.get("/jobs/overview")?;
-    let jobs = overview["jobs"].as_array().cloned().unwrap_or_default();
-    if jobs.is_empty() {
-        println!("No jobs.");
-        return Ok(());
-    }
-    println!("{:<32}  {:<10}  {:>10}  NAME", "ID", "STATE", "RUNS FOR");
-    for job in jobs {
-        let text = |key: &str| job[key].as_str().unwrap_or_default().to_owned();
-        let seconds = job["duration"].as_i64().unwrap_or(0) / 1000;
-        println!("{:<32}  {:<10}  {:>9}s  {}", text("jid"), text("state"), seconds, text("name"));
-    }
-    Ok(())
-}
-
-fn describe(remote: &Remote, id: &str) -> Result<()> {
-    let job = remote.get(&format!("/jobs/{id}"))?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    println!("{}  {}  {}", text(&job["jid"]), text(&job["state"]), text(&job["name"]));
-    for vertex in job["vertices"].as_array().into_iter().flatten() {
-        let vid = text(&vertex["id"]);
-        println!("\n  {}  {} (x{})", text(&vertex["status"]), text(&vertex["name"]), vertex["parallelism"]);
-        println!("    in {} rows, out {} rows", vertex["metrics"]["read-records"], vertex["metrics"]["write-records"]);
-        for mark in remote.get(&format!("/jobs/{id}/vertices/{vid}/watermarks"))?.as_array().into_iter().flatten() {
-            println!("    {}: {}", text(&mark["id"]), watermark_text(&text(&mark["value"])));
-        }
-    }
-    let failures = remote.get(&format!("/jobs/{id}/exceptions"))?;
-    for entry in failures["exceptionHistory"]["entries"].as_array().into_iter().flatten() {
-        println!("\n  failed: {}", text(&entry["stacktrace"]));
-    }
-    Ok(())
-}
-
-/// A watermark in words: `2026-10-01 10:00:07.000`, or that there is none.
-pub fn watermark_text(value: &str) -> String {
-    match value.parse::<i64>() {
-        Ok(i64::MIN) => "no watermark yet".into(),
-        Ok(i64::MAX) => "end of input".into(),
-        Ok(ms) => tidegate_api::text::format_timestamp_sql(i128::from(ms) * 1_000_000, 3),
-        Err(_) => value.to_owned(),
-    }
+    let of = |one: &OneJob, act: fn(&Remote, &str) -> Result<String>| {
+        let remote = Remote::new(&one.at.endpoint)?;
+        let id = remote.resolve(&one.job)?;
+        act(&remote, &id)
+    };
+    let text = match command {
+        JobCommand::List(at) => list(&Remote::new(&at.endpoint)?)?,
+        JobCommand::Describe(one) => of(one, describe)?,
+        JobCommand::Cancel(one) => of(one, Remote::cancel)?,
+    };
+    print_out(&text)
 }

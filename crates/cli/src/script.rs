@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
-use tidegate_api::{Error, Result};
+use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_sql::parser::parse_statement;
 use tidegate_sql::script::{ScriptStatement, split_script};
 use tidegate_sql::session::{JobKind, Outcome, PlannedJob, Session};
 
 use crate::args::SessionArgs;
+use crate::console::Console;
 use crate::engine::{Engine, Running};
 use crate::progress::Progress;
 use crate::remote::Remote;
+use crate::signals::Signals;
 use crate::tableau;
 
 /// Where the jobs of a script run.
@@ -36,11 +38,15 @@ pub enum Voice {
 /// Reads the script, so that a missing file is told before anything starts.
 pub fn read(path: &Path) -> Result<Vec<ScriptStatement>> {
     let text = std::fs::read_to_string(path).map_err(|e| {
-        let why =
-            if e.kind() == std::io::ErrorKind::InvalidData { "it is not UTF-8 text".into() } else { e.to_string() };
-        Error::invalid(format!("Cannot read the script '{}': {why}", path.display()))
+        let why = match e.kind() {
+            std::io::ErrorKind::InvalidData => "it is not UTF-8 text".into(),
+            std::io::ErrorKind::IsADirectory => "it is a directory".into(),
+            _ => e.to_string(),
+        };
+        Error::invalid(format!("Cannot read the script '{}': {why}.", path.display()))
     })?;
-    let statements = split_script(&text)?;
+    // Editors on Windows put a byte order mark first; it is no part of the first statement.
+    let statements = split_script(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
     // A syntax error at the end of a script must not be found after its first job has run.
     for statement in &statements {
         parse_statement(statement)?;
@@ -61,75 +67,145 @@ pub fn settings(args: &SessionArgs) -> Result<Configuration> {
 pub fn parse_settings(pairs: &[String]) -> Result<Configuration> {
     let mut config = Configuration::default();
     for pair in pairs {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| Error::invalid(format!("-D takes KEY=VALUE, not '{pair}'.")))?;
+        let (key, value) = pair
+            .split_once('=')
+            .filter(|(key, _)| !key.trim().is_empty())
+            .ok_or_else(|| Error::invalid(format!("-D takes KEY=VALUE, not '{pair}'.")))?;
         config.set(key.trim(), value.trim());
     }
     Ok(config)
 }
 
-/// Runs every statement in order. A bounded job is waited for; an unbounded one runs on beside the
-/// statements that follow, and all are waited for at the end.
-pub async fn execute(
-    statements: Vec<ScriptStatement>,
-    mut session: Session,
-    target: &Target,
-    voice: Voice,
-    quiet: bool,
-) -> Result<()> {
-    let mut background: Vec<Running> = Vec::new();
-    for statement in &statements {
-        match session.execute(statement)? {
-            Outcome::Done => say(voice, "[INFO] Execute statement succeeded."),
-            Outcome::Text(text) => print_out(&format!("{}\n", text.trim_end())),
-            Outcome::Table { columns, rows } => print_out(&tableau::fitted(&columns, &rows)),
-            Outcome::Quit => break,
-            Outcome::Job(job) => start(*job, target, voice, quiet, &mut background).await?,
-        }
-    }
-    if session.has_open_statement_set() {
-        return Err(Error::invalid("The script ends inside a statement set: BEGIN STATEMENT SET has no END."));
-    }
-    if background.is_empty() {
-        return Ok(());
-    }
-    let progress = Progress::start(quiet, &background);
-    let ended = wait_all(background).await;
-    progress.stop();
-    ended
+/// A script about to run.
+pub struct Script {
+    /// What its statements change.
+    pub session: Session,
+    /// Where its jobs run.
+    pub target: Target,
+    /// How it talks.
+    pub voice: Voice,
+    /// To whom it talks.
+    pub console: Console,
+    /// What interrupts it.
+    pub signals: Signals,
 }
 
-async fn start(
-    job: PlannedJob,
-    target: &Target,
-    voice: Voice,
-    quiet: bool,
-    background: &mut Vec<Running>,
-) -> Result<()> {
-    let is_select = matches!(job.kind, JobKind::Select { .. });
-    match target {
-        Target::There(_) if is_select => Err(Error::unsupported(
-            "SELECT shows its rows where the job runs; with --endpoint use INSERT INTO a table, or run the script without --endpoint.",
-        )),
-        Target::There(remote) => {
-            say(voice, "[INFO] Submitting SQL update statement to the cluster...");
-            let id = remote.submit(&job.graph)?;
-            say(Voice::Client, "[INFO] SQL update statement has been successfully submitted to the cluster:");
-            say(Voice::Client, &format!("Job ID: {id}"));
-            Ok(())
+impl Script {
+    /// Runs every statement in order. A bounded job is waited for; an unbounded one runs on beside the
+    /// statements that follow, and all are waited for at the end.
+    pub async fn execute(mut self, statements: &[ScriptStatement]) -> Result<()> {
+        let mut background: Vec<Running> = Vec::new();
+        let ended = self.statements(statements, &mut background).await;
+        if background.is_empty() {
+            return ended;
         }
-        Target::Here(engine) => {
-            let bounded = is_bounded(engine, &job.graph)?;
-            let running = engine.start(job.graph)?;
-            if !bounded && !is_select {
-                background.push(running);
-                return Ok(());
+        if ended.is_err() {
+            background.iter().for_each(Running::cancel);
+        }
+        let jobs = self.wait_all(background).await;
+        ended.and(jobs)
+    }
+
+    async fn statements(&mut self, statements: &[ScriptStatement], background: &mut Vec<Running>) -> Result<()> {
+        for statement in statements {
+            if self.signals.came() {
+                return Err(Error::cancelled());
             }
-            let progress = Progress::start(quiet, std::slice::from_ref(&running));
-            let ended = wait_all(vec![running]).await;
-            progress.stop();
-            ended
+            match self.session.execute(statement)? {
+                Outcome::Done => self.say("Execute statement succeeded.")?,
+                Outcome::Text(text) => self.console.out(&format!("{}\n", text.trim_end()))?,
+                Outcome::Table { columns, rows } => self.console.out(&tableau::fitted(&columns, &rows))?,
+                Outcome::Quit => break,
+                Outcome::Job(job) => self.start(*job, background).await?,
+            }
         }
+        if self.session.has_open_statement_set() {
+            return Err(Error::invalid("The script ends inside a statement set: BEGIN STATEMENT SET has no END."));
+        }
+        Ok(())
+    }
+
+    async fn start(&self, job: PlannedJob, background: &mut Vec<Running>) -> Result<()> {
+        let is_select = matches!(job.kind, JobKind::Select { .. });
+        match &self.target {
+            Target::There(_) if is_select => Err(Error::unsupported(
+                "SELECT is not supported with --endpoint, because its rows appear where the job runs. Use INSERT INTO \
+                 a table, or run the script without --endpoint.",
+            )),
+            Target::There(remote) => {
+                self.say("Submitting SQL update statement to the cluster...")?;
+                let id = remote.submit(&job.graph)?;
+                self.submitted(&id)?;
+                if self.waits_for_inserts()? {
+                    self.wait_there(remote, &id).await?;
+                }
+                Ok(())
+            }
+            Target::Here(engine) => {
+                let bounded = is_bounded(engine, &job.graph)?;
+                if !is_select {
+                    self.say("Submitting SQL update statement to the cluster...")?;
+                }
+                let running = engine.start(job.graph)?;
+                if !is_select && self.voice == Voice::Client {
+                    self.submitted(running.id())?;
+                }
+                if !bounded && !is_select && !self.waits_for_inserts()? {
+                    background.push(running);
+                    return Ok(());
+                }
+                self.wait_all(vec![running]).await?;
+                if is_select { Ok(()) } else { self.complete() }
+            }
+        }
+    }
+
+    /// `table.dml-sync`: the next statement waits for the end of an insert.
+    fn waits_for_inserts(&self) -> Result<bool> {
+        self.session.config().bool("table.dml-sync", false)
+    }
+
+    fn submitted(&self, id: &str) -> Result<()> {
+        let text = "[INFO] SQL update statement has been successfully submitted to the cluster:";
+        self.console.out(&format!("{text}\nJob ID: {id}\n"))
+    }
+
+    fn complete(&self) -> Result<()> {
+        if self.waits_for_inserts()? { self.say("Complete execution of the SQL update statement.") } else { Ok(()) }
+    }
+
+    async fn wait_there(&self, remote: &Remote, id: &str) -> Result<()> {
+        tokio::select! {
+            ended = remote.wait(id) => ended?,
+            () = self.signals.wait() => return Err(Error::cancelled()),
+        }
+        self.complete()
+    }
+
+    /// Waits for all jobs; a signal cancels them. The first failure cancels the others and is the result.
+    async fn wait_all(&self, jobs: Vec<Running>) -> Result<()> {
+        let progress = Progress::start(&self.console, &jobs);
+        let all = futures::future::try_join_all(jobs.iter().map(Running::wait));
+        let ended = tokio::select! {
+            ended = all => ended.map(|_| ()),
+            () = self.signals.wait() => Err(Error::cancelled()),
+        };
+        if ended.is_err() {
+            jobs.iter().for_each(Running::cancel);
+            for job in &jobs {
+                // They end as cancelled; what counts is that no row is written after the process has said how it ended.
+                let _ = job.wait().await;
+            }
+        }
+        progress.stop();
+        for job in &jobs {
+            job.losses().iter().for_each(|line| self.console.notice(line));
+        }
+        ended.map_err(|e| if e.kind == ErrorKind::Job { e.context("the job failed") } else { e })
+    }
+
+    fn say(&self, text: &str) -> Result<()> {
+        if self.voice == Voice::Client { self.console.out(&format!("[INFO] {text}\n")) } else { Ok(()) }
     }
 }
 
@@ -144,38 +220,4 @@ fn is_bounded(engine: &Engine, graph: &JobGraph) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Waits for all jobs; Ctrl-C cancels them. The first failure cancels the others and is the result.
-async fn wait_all(jobs: Vec<Running>) -> Result<()> {
-    let all = futures::future::try_join_all(jobs.iter().map(Running::wait));
-    tokio::select! {
-        ended = all => {
-            if ended.is_err() {
-                jobs.iter().for_each(Running::cancel);
-            }
-            ended.map(|_| ())
-        }
-        _ = tokio::signal::ctrl_c() => {
-            jobs.iter().for_each(Running::cancel);
-            for job in &jobs {
-                // The jobs end as cancelled; that is what was asked for.
-                let _ = job.wait().await;
-            }
-            Err(Error::cancelled())
-        }
-    }
-}
-
-fn say(voice: Voice, text: &str) {
-    if voice == Voice::Client {
-        print_out(&format!("{text}\n"));
-    }
-}
-
-/// Writes to standard output; a reader that went away is no reason to panic.
-pub fn print_out(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

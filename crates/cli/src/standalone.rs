@@ -2,21 +2,38 @@
 
 use std::sync::Arc;
 
-use tidegate_api::Result;
+use tidegate_api::config::Configuration;
+use tidegate_api::{Error, Result};
 
 use crate::args::StandaloneArgs;
+use crate::console::Console;
 use crate::engine::Engine;
+use crate::signals::Signals;
 use crate::{rest, script};
 
-/// Serves until Ctrl-C; then cancels what runs.
-pub async fn standalone(args: StandaloneArgs) -> Result<()> {
+/// Serves until Ctrl-C or SIGTERM; then cancels what runs.
+pub async fn standalone(args: StandaloneArgs, signals: Signals) -> Result<()> {
     let config = script::parse_settings(&args.settings)?;
-    let engine = Arc::new(Engine::new(&config, false)?);
-    let address = rest::serve(engine.clone(), &args.bind, args.port).await?;
-    eprintln!("REST on http://{address} - submit with: tidegate run --endpoint http://{address} FILE.sql");
-    // An error here means that no signal can be received; then only a kill ends the process.
-    let _ = tokio::signal::ctrl_c().await;
-    eprintln!("stopping");
+    let console = Console::new(false);
+    let engine = Arc::new(Engine::new(&config, console.clone())?);
+    let address = rest::serve(engine.clone(), &bind(&args, &config), port(&args, &config)?).await?;
+    console
+        .notice(&format!("REST on http://{address} - submit with: tidegate run --endpoint http://{address} FILE.sql"));
+    signals.wait().await;
+    console.notice("stopping");
     engine.cancel_all().await;
     Ok(())
+}
+
+fn bind(args: &StandaloneArgs, config: &Configuration) -> String {
+    let configured = args.bind.as_deref().or_else(|| config.get("rest.bind-address"));
+    configured.unwrap_or("127.0.0.1").to_owned()
+}
+
+fn port(args: &StandaloneArgs, config: &Configuration) -> Result<u16> {
+    let configured = match args.port {
+        Some(port) => usize::from(port),
+        None => config.usize("rest.port", 8081)?,
+    };
+    u16::try_from(configured).map_err(|_| Error::invalid(format!("rest.port is no port: {configured}.")))
 }

@@ -1,4 +1,5 @@
-//! Says that rows were dropped as late: at most one line every ten seconds for each operator.
+//! Says that rows were dropped as late: at most one line every ten seconds for each operator, and at the
+//! end the sum, unless one line has said it all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +29,8 @@ struct State {
     untold: u64,
     last: Option<LateRows>,
     told_at_ms: Option<i64>,
+    /// Lines so far.
+    lines: u64,
 }
 
 impl LateReporter {
@@ -45,16 +48,13 @@ impl LateReporter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).total
     }
 
-    /// Says what has not been said yet; at the end of a job.
+    /// Says how many there were in all, if no single line has said it; at the end of a job.
     pub(crate) fn finish(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell(&mut state);
-    }
-
-    fn tell(&self, state: &mut State) {
-        let Some(last) = state.last.filter(|_| state.untold > 0) else { return };
-        self.notices.warn(line(&self.operator, &self.zone, state.untold, last));
-        state.untold = 0;
+        let Some(last) = state.last.filter(|_| state.untold > 0 || state.lines > 1) else { return };
+        let count = format!("{} in all", rows(state.total));
+        self.notices.warn(line(&self.operator, &self.zone, &count, last));
+        (state.untold, state.last) = (0, None);
     }
 }
 
@@ -66,8 +66,9 @@ impl LateListener for LateReporter {
         state.untold += rows.count;
         state.last = Some(rows);
         if state.told_at_ms.is_none_or(|told| now - told >= NOTICE_INTERVAL_MS) {
-            state.told_at_ms = Some(now);
-            self.tell(&mut state);
+            self.notices.warn(line(&self.operator, &self.zone, &self::rows(state.untold), rows));
+            (state.told_at_ms, state.untold) = (Some(now), 0);
+            state.lines += 1;
         }
     }
 }
@@ -77,15 +78,26 @@ pub(crate) fn digits(ms: i64) -> String {
     format_timestamp_sql(i128::from(ms) * 1_000_000, 3)
 }
 
-fn line(operator: &str, zone: &Zone, count: u64, last: LateRows) -> String {
-    let rows = if count == 1 { "1 row" } else { &format!("{count} rows") };
+fn rows(count: u64) -> String {
+    if count == 1 { "1 row".into() } else { format!("{count} rows") }
+}
+
+/// The watermark is the operator's when it dropped the rows. In an aggregate of two phases that is later
+/// than when the rows came, so the line says only how far it has passed the window.
+fn line(operator: &str, zone: &Zone, count: &str, last: LateRows) -> String {
     format!(
-        "{operator}: {rows} dropped as late, last for window [{}, {}) closed at watermark {}, {} s behind",
+        "{operator}: {count} dropped as late, the last for window [{}, {}); the watermark is {}, {} s past its end",
         digits(last.window_start),
         digits(last.window_end),
         digits(zone.to_local(last.watermark)),
-        last.watermark.saturating_sub(zone.to_epoch(last.window_end)).max(0) / 1_000,
+        seconds(last.watermark.saturating_sub(zone.to_epoch(last.window_end)).max(0)),
     )
+}
+
+/// `9`, `0.25`.
+fn seconds(ms: i64) -> String {
+    let text = format!("{}.{:03}", ms / 1_000, ms % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -115,11 +127,26 @@ mod tests {
         reporter.finish();
         reporter.finish();
         assert_eq!(reporter.total(), 5);
-        assert_eq!(*lines.lock().unwrap(), [1, 3, 1].map(|n| line("GlobalWindowAggregate[5]", &Zone::UTC, n, rows)));
+        let last = "the last for window [1970-01-01 00:00:00.000, 1970-01-01 00:00:10.000); \
+                    the watermark is 1970-01-01 00:00:13.500, 3.5 s past its end";
         assert_eq!(
-            line("GlobalWindowAggregate[5]", &Zone::UTC, 3, rows),
-            "GlobalWindowAggregate[5]: 3 rows dropped as late, last for window [1970-01-01 00:00:00.000, \
-             1970-01-01 00:00:10.000) closed at watermark 1970-01-01 00:00:13.500, 3 s behind"
+            *lines.lock().unwrap(),
+            ["1 row", "3 rows", "5 rows in all"]
+                .map(|n| format!("GlobalWindowAggregate[5]: {n} dropped as late, {last}"))
         );
+    }
+
+    #[test]
+    fn one_line_that_has_said_it_all_is_not_said_again() {
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = lines.clone();
+        let notices = JobNotices::new(
+            "0".repeat(32),
+            Arc::new(move |n: crate::notices::Notice| sink.lock().unwrap().push(n.text)),
+        );
+        let reporter = LateReporter::new("w".into(), Zone::UTC, Arc::new(ManualClock::new(0)), notices);
+        reporter.late(LateRows { count: 7, window_start: 0, window_end: 10_000, watermark: 10_000 });
+        reporter.finish();
+        assert_eq!(lines.lock().unwrap().len(), 1);
     }
 }

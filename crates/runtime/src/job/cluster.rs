@@ -26,7 +26,12 @@ pub struct ClusterOptions {
     pub clock: Arc<dyn Clock>,
     /// Who is told about late rows and odd event times.
     pub notices: Arc<dyn Notices>,
+    /// How many ended jobs are remembered; the oldest are forgotten first.
+    pub finished_jobs_max: usize,
 }
+
+/// Ended jobs remembered unless told otherwise: enough to look back at, and little memory.
+const FINISHED_JOBS_MAX: usize = 100;
 
 impl ClusterOptions {
     /// A cluster with a thread per core, the machine's clock, and nobody who listens to notices.
@@ -37,6 +42,7 @@ impl ClusterOptions {
             functions,
             clock: Arc::new(SystemClock::new()),
             notices: Arc::new(|_: Notice| {}),
+            finished_jobs_max: FINISHED_JOBS_MAX,
         }
     }
 }
@@ -71,12 +77,16 @@ impl LocalCluster {
         };
         let deployment = Deployment::new(&graph, JobId::random(), &self.options)?;
         let handle = JobHandle { job: deployment.job.clone() };
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(handle.clone());
+        {
+            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            forget_ended(&mut jobs, self.options.finished_jobs_max);
+            jobs.push(handle.clone());
+        }
         runtime.spawn(execute(deployment));
         Ok(handle)
     }
 
-    /// All jobs ever submitted, oldest first.
+    /// The jobs that run and those that ended last, oldest first.
     pub fn jobs(&self) -> Vec<JobHandle> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -85,6 +95,17 @@ impl LocalCluster {
     pub fn job(&self, id: &str) -> Option<JobHandle> {
         self.jobs().into_iter().find(|job| job.id().as_str() == id)
     }
+}
+
+/// Forgets the oldest of the ended jobs until `max` of them are left.
+fn forget_ended(jobs: &mut Vec<JobHandle>, max: usize) {
+    let ended = jobs.iter().filter(|job| job.status().is_terminal()).count();
+    let mut surplus = ended.saturating_sub(max);
+    jobs.retain(|job| {
+        let forget = surplus > 0 && job.status().is_terminal();
+        surplus -= usize::from(forget);
+        !forget
+    });
 }
 
 impl Drop for LocalCluster {
