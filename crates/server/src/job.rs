@@ -12,7 +12,7 @@ use tidegate_runtime::view::{ExecutionState, JobStatus, JobView, VertexView};
 
 use crate::App;
 use crate::error::{RestError, RestResult};
-use crate::metrics::{Selection, listed};
+use crate::metrics::{Selection, aggregated_list, listed};
 use crate::vertex;
 
 /// Every state REST lists; the ones Tidegate never enters stay at 0.
@@ -88,14 +88,14 @@ fn overview_entry(job: &JobView, now: i64) -> Value {
 }
 
 /// Start, end (-1 while it runs) and length of a job.
-struct Span {
-    start: i64,
-    end: i64,
-    duration: i64,
+pub(crate) struct Span {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) duration: i64,
 }
 
 impl Span {
-    fn of(job: &JobView, now: i64) -> Span {
+    pub(crate) fn of(job: &JobView, now: i64) -> Span {
         let start = job.timestamps.get(&JobStatus::Initializing).copied().unwrap_or(now);
         let end = if job.status.is_terminal() { job.timestamps.get(&job.status).copied().unwrap_or(now) } else { -1 };
         Span { start, end, duration: if end < 0 { now - start } else { end - start } }
@@ -217,7 +217,7 @@ pub(crate) async fn exceptions(State(app): State<App>, Path(id): Path<String>) -
         .map(|f| {
             json!({
                 "exceptionName": "tidegate.JobFailure", "stacktrace": f.message, "timestamp": f.timestamp_ms,
-                "taskName": f.task, "failureLabels": {}, "concurrentExceptions": [],
+                "taskName": f.task, "endpoint": vertex::ENDPOINT, "taskManagerId": &*app.taskmanager_id, "failureLabels": {}, "concurrentExceptions": [],
             })
         })
         .collect();
@@ -230,14 +230,70 @@ pub(crate) async fn metrics(
     Query(selection): Query<Selection>,
 ) -> RestResult {
     let job = find(&app, &id)?;
+    Ok(listed(job_metrics(&job, (app.now_ms)()), &selection))
+}
+
+/// `/jobs/metrics`: each metric aggregated over the jobs.
+pub(crate) async fn all_metrics(State(app): State<App>, Query(selection): Query<Selection>) -> Json<Value> {
     let now = (app.now_ms)();
+    let jobs = app.cluster.jobs();
+    aggregated_list(jobs.iter().map(|job| job_metrics(job, now)), &selection)
+}
+
+fn job_metrics(job: &JobView, now: i64) -> Vec<(String, i64)> {
     let running_since = job.timestamps.get(&JobStatus::Running).copied();
     let until = if job.status.is_terminal() { job.timestamps.get(&job.status).copied().unwrap_or(now) } else { now };
     let uptime = running_since.map_or(0, |since| until - since);
-    let all = ["uptime", "runningTime", "downtime", "numRestarts", "restartingTime"];
-    let values =
-        all.map(|name| (name.to_owned(), if name.ends_with("ptime") || name == "runningTime" { uptime } else { 0 }));
-    Ok(listed(values.to_vec(), &selection))
+    let metrics = [
+        ("uptime", uptime),
+        ("runningTime", uptime),
+        ("downtime", 0),
+        ("numRestarts", 0),
+        ("restartingTime", 0),
+        ("numberOfCompletedCheckpoints", 0),
+        ("numberOfFailedCheckpoints", 0),
+        ("numberOfInProgressCheckpoints", 0),
+        ("totalNumberOfCheckpoints", 0),
+    ];
+    metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Tidegate's functions have no accumulators.
+pub(crate) async fn accumulators(State(app): State<App>, Path(id): Path<String>) -> RestResult {
+    find(&app, &id)?;
+    Ok(Json(json!({
+        "job-accumulators": [], "user-task-accumulators": [], "serialized-user-task-accumulators": {},
+    })))
+}
+
+/// What clients that wait for a job ask: not there yet, or how it ended.
+pub(crate) async fn execution_result(State(app): State<App>, Path(id): Path<String>) -> RestResult {
+    let job = find(&app, &id)?;
+    let status = match job.status {
+        JobStatus::Finished => "SUCCEEDED",
+        JobStatus::Canceled => "CANCELED",
+        JobStatus::Failed => "FAILED",
+        _ => return Ok(Json(json!({ "status": { "id": "IN_PROGRESS" } }))),
+    };
+    let span = Span::of(&job, (app.now_ms)());
+    let mut result = json!({
+        "id": job.id, "application-id": job.id, "name": job.name, "application-status": status,
+        "accumulator-results": {}, "start-time": span.start, "end-time": span.end, "net-runtime": span.duration,
+    });
+    if let Some(failure) = &job.failure {
+        result["failure-cause"] = json!({ "class": "tidegate.JobFailure", "stack-trace": failure.message });
+    }
+    Ok(Json(json!({ "status": { "id": "COMPLETED" }, "job-execution-result": result })))
+}
+
+pub(crate) async fn checkpoints(State(app): State<App>, Path(id): Path<String>) -> RestResult {
+    find(&app, &id)?;
+    Err(RestError::not_found("Checkpointing has not been enabled."))
+}
+
+pub(crate) async fn checkpoints_config(State(app): State<App>, Path(id): Path<String>) -> RestResult {
+    let job = find(&app, &id)?;
+    Err(RestError::not_found(format!("Checkpointing is not enabled for this job ({}).", job.id)))
 }
 
 /// `?mode=cancel`.

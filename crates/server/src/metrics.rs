@@ -56,8 +56,13 @@ pub(crate) fn of_vertex(vertex: &VertexView, selection: &Selection) -> Json<Valu
 /// `/vertices/:vid/subtasks/metrics`: each metric aggregated over the subtasks.
 pub(crate) fn over_subtasks(vertex: &VertexView, selection: &Selection) -> Json<Value> {
     let chosen = vertex.subtasks.iter().enumerate().filter(|(i, _)| selects(selection.subtasks.as_deref(), *i));
+    aggregated_list(chosen.map(|(_, subtask)| subtask_metrics(subtask)), selection)
+}
+
+/// Each metric aggregated over several holders of it.
+pub(crate) fn aggregated_list(holders: impl Iterator<Item = Vec<(String, i64)>>, selection: &Selection) -> Json<Value> {
     let mut columns: Vec<(String, Vec<i64>)> = Vec::new();
-    for (name, value) in chosen.flat_map(|(_, subtask)| subtask_metrics(subtask)) {
+    for (name, value) in holders.flatten() {
         match columns.iter_mut().find(|(n, _)| *n == name) {
             Some((_, values)) => values.push(value),
             None => columns.push((name, vec![value])),

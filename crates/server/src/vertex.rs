@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tidegate_runtime::view::{ExecutionState, SubtaskView, VertexView};
 
 use crate::App;
@@ -12,8 +12,13 @@ use crate::error::{RestError, RestResult};
 use crate::job::{TASK_STATES, aggregate_state, find};
 use crate::metrics::{self, Selection};
 
-/// Default number of key groups; what Flink shows as a vertex's maximum parallelism.
-const MAX_PARALLELISM: usize = 128;
+/// The number of key groups Flink would choose, which it shows as a vertex's maximum parallelism.
+fn max_parallelism(vertex: &VertexView) -> usize {
+    (vertex.parallelism + vertex.parallelism / 2).next_power_of_two().clamp(128, 1 << 15)
+}
+
+/// Where subtasks run; there is no port to reach them at.
+pub(crate) const ENDPOINT: &str = "localhost:-1";
 
 fn find_vertex(app: &App, job: &str, id: &str) -> Result<VertexView, RestError> {
     let found = find(app, job)?;
@@ -62,7 +67,7 @@ pub(crate) fn summary(vertex: &VertexView, now: i64) -> Value {
         "id": vertex.id,
         "slotSharingGroupId": "00000000000000000000000000000000",
         "name": vertex.name,
-        "maxParallelism": MAX_PARALLELISM,
+        "maxParallelism": max_parallelism(vertex),
         "parallelism": vertex.parallelism,
         "status": state(vertex).name(),
         "start-time": start,
@@ -81,10 +86,103 @@ pub(crate) async fn details(State(app): State<App>, Path((job, id)): Path<(Strin
         "id": vertex.id,
         "name": vertex.name,
         "parallelism": vertex.parallelism,
-        "maxParallelism": MAX_PARALLELISM,
+        "maxParallelism": max_parallelism(&vertex),
         "now": now,
         "subtasks": subtasks,
+        "aggregated": aggregated(&vertex.subtasks, now),
     })))
+}
+
+/// Minimum, quartiles and so on over the subtasks.
+fn aggregated(subtasks: &[SubtaskView], now: i64) -> Value {
+    let mut metrics: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut states: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for subtask in subtasks {
+        for (name, value) in io_metrics(std::slice::from_ref(subtask)).as_object().into_iter().flatten() {
+            if let Some(number) = value.as_f64() {
+                metrics.entry(name.clone()).or_default().push(number);
+            }
+        }
+        for (state, duration) in durations(subtask, now) {
+            states.entry(state).or_default().push(duration as f64);
+        }
+    }
+    let metrics: Map<String, Value> = metrics.into_iter().map(|(name, values)| (name, spread(values))).collect();
+    let states: Map<String, Value> =
+        states.into_iter().map(|(name, values)| (name.to_owned(), spread(values))).collect();
+    json!({ "metrics": metrics, "status-duration": states })
+}
+
+/// Flink gives whole numbers here.
+fn spread(mut values: Vec<f64>) -> Value {
+    values.sort_by(f64::total_cmp);
+    let quantile = |q: f64| {
+        let position = q * (values.len().saturating_sub(1)) as f64;
+        let (low, high) = (position.floor() as usize, position.ceil() as usize);
+        let (a, b) = (values.get(low).copied().unwrap_or(0.0), values.get(high).copied().unwrap_or(0.0));
+        (a + (b - a) * position.fract()) as i64
+    };
+    let sum: f64 = values.iter().sum();
+    json!({
+        "min": quantile(0.0), "max": quantile(1.0), "avg": (sum / values.len().max(1) as f64) as i64, "sum": sum as i64,
+        "median": quantile(0.5), "p25": quantile(0.25), "p75": quantile(0.75), "p95": quantile(0.95),
+    })
+}
+
+pub(crate) async fn subtask_times(State(app): State<App>, Path((job, id)): Path<(String, String)>) -> RestResult {
+    let vertex = find_vertex(&app, &job, &id)?;
+    let now = (app.now_ms)();
+    let subtasks = vertex.subtasks.iter().enumerate().map(|(i, subtask)| {
+        let entered: BTreeMap<&str, i64> = subtask.timestamps.iter().map(|(s, at)| (s.name(), *at)).collect();
+        let timestamps: BTreeMap<&str, i64> =
+            TASK_STATES.iter().map(|s| (*s, entered.get(s).copied().unwrap_or(0))).collect();
+        json!({ "subtask": i, "endpoint": ENDPOINT, "duration": span(subtask, now).2, "timestamps": timestamps })
+    });
+    let subtasks: Vec<Value> = subtasks.collect();
+    Ok(Json(json!({ "id": vertex.id, "name": vertex.name, "now": now, "subtasks": subtasks })))
+}
+
+/// One entry: everything runs in this process.
+pub(crate) async fn taskmanagers(State(app): State<App>, Path((job, id)): Path<(String, String)>) -> RestResult {
+    let vertex = find_vertex(&app, &job, &id)?;
+    let now = (app.now_ms)();
+    let summary = summary(&vertex, now);
+    Ok(Json(json!({
+        "id": vertex.id, "name": vertex.name, "now": now,
+        "taskmanagers": [{
+            "endpoint": ENDPOINT,
+            "status": summary["status"],
+            "start-time": summary["start-time"],
+            "end-time": summary["end-time"],
+            "duration": summary["duration"],
+            "metrics": summary["metrics"],
+            "status-counts": summary["tasks"],
+            "taskmanager-id": &*app.taskmanager_id,
+            "aggregated": aggregated(&vertex.subtasks, now),
+        }],
+    })))
+}
+
+/// Tidegate's functions have no accumulators.
+pub(crate) async fn accumulators(State(app): State<App>, Path((job, id)): Path<(String, String)>) -> RestResult {
+    Ok(Json(json!({ "id": find_vertex(&app, &job, &id)?.id, "user-accumulators": [] })))
+}
+
+pub(crate) async fn subtasks_accumulators(
+    State(app): State<App>,
+    Path((job, id)): Path<(String, String)>,
+) -> RestResult {
+    let vertex = find_vertex(&app, &job, &id)?;
+    let subtasks: Vec<Value> = (0..vertex.parallelism)
+        .map(|i| json!({ "subtask": i, "attempt": 0, "endpoint": ENDPOINT, "user-accumulators": [] }))
+        .collect();
+    Ok(Json(json!({ "id": vertex.id, "parallelism": vertex.parallelism, "subtasks": subtasks })))
+}
+
+/// Metrics of a source's coordinator, of which there are none.
+pub(crate) async fn coordinator_metrics(State(app): State<App>, Path((job, id)): Path<(String, String)>) -> RestResult {
+    find_vertex(&app, &job, &id)?;
+    Ok(Json(json!([])))
 }
 
 fn subtask_json(app: &App, index: usize, subtask: &SubtaskView, now: i64) -> Value {
@@ -93,7 +191,7 @@ fn subtask_json(app: &App, index: usize, subtask: &SubtaskView, now: i64) -> Val
         "subtask": index,
         "status": subtask.state.name(),
         "attempt": 0,
-        "endpoint": "localhost:-1",
+        "endpoint": ENDPOINT,
         "start-time": start,
         "start_time": start,
         "end-time": end,
@@ -105,12 +203,11 @@ fn subtask_json(app: &App, index: usize, subtask: &SubtaskView, now: i64) -> Val
 }
 
 /// How long the subtask stayed in each state.
-fn durations(subtask: &SubtaskView, now: i64) -> Value {
-    let mut entered: Vec<(&str, i64)> = subtask.timestamps.iter().map(|(s, at)| (s.name(), *at)).collect();
+fn durations(subtask: &SubtaskView, now: i64) -> BTreeMap<&'static str, i64> {
+    let mut entered: Vec<(&'static str, i64)> = subtask.timestamps.iter().map(|(s, at)| (s.name(), *at)).collect();
     entered.sort_by_key(|(_, at)| *at);
     let ends = entered.iter().skip(1).map(|(_, at)| *at).chain([now]).collect::<Vec<_>>();
-    let spans: BTreeMap<&str, i64> = entered.iter().zip(ends).map(|((name, at), end)| (*name, end - at)).collect();
-    json!(spans)
+    entered.iter().zip(ends).map(|((name, at), end)| (*name, end - at)).collect()
 }
 
 pub(crate) async fn subtask(
