@@ -14,7 +14,7 @@ use tidegate_api::function::{EvalContext, RowError};
 use tidegate_api::types::{LogicalType, TypeKind};
 
 use super::args::{count, force, strict};
-use super::coerce::{as_decimal, common_type};
+use super::coerce::{as_decimal, least_restrictive_type};
 use super::columns::{arrow_failure, collect, retyped, typed};
 use super::value_array::array_from_values;
 use super::{CallInfo, Kernel, ScalarFunction, decimal, interval};
@@ -110,7 +110,7 @@ fn result_kind(op: Operator, a: &LogicalType, b: &LogicalType) -> Result<TypeKin
     if op == Operator::Modulo {
         return Ok(b.kind.clone());
     }
-    common_type(&[a.clone(), b.clone()]).map(|t| t.kind).ok_or_else(|| supported(op).to_string())
+    least_restrictive_type(&[a.clone(), b.clone()]).map(|t| t.kind).ok_or_else(|| supported(op).to_string())
 }
 
 /// Precision and scale of a result, cut to 38 digits by giving up digits of the fraction, but not

@@ -53,6 +53,42 @@ pub fn unify(args: &mut [Expr]) -> Result<LogicalType, String> {
     Ok(common)
 }
 
+/// [`unify`] by the older of Flink's two rules, which arithmetic, `CASE`, `IF`, arrays, `VALUES` and set
+/// operations follow: see [`least_restrictive_type`].
+pub fn least_restrictive(args: &mut [Expr]) -> Result<LogicalType, String> {
+    let types: Vec<LogicalType> = args.iter().map(|a| a.ty.clone()).collect();
+    if least_restrictive_type(&types).is_none() && common_type(&types).is_some() {
+        return Err("Illegal mixing of types in CASE or COALESCE statement".into());
+    }
+    let common = unify(args)?;
+    let Some(first) = least_restrictive_type(&types).filter(|t| t.kind != common.kind) else { return Ok(common) };
+    for arg in args.iter_mut() {
+        let expr = std::mem::replace(arg, super::args::null_literal());
+        let to = first.with_nullable(expr.ty.nullable);
+        *arg = wrap(expr, &to, false);
+    }
+    Ok(first)
+}
+
+/// Like [`common_type`], but of `FLOAT` and `DOUBLE` the one named first wins, as both have 15 digits for
+/// Calcite, and a date does not meet a timestamp.
+pub fn least_restrictive_type(types: &[LogicalType]) -> Option<LogicalType> {
+    use TypeKind::*;
+    let dates = types.iter().any(|t| t.kind == Date);
+    if dates && types.iter().any(LogicalType::is_timestamp) {
+        return None;
+    }
+    let common = common_type(types)?;
+    let has_decimal = types.iter().any(|t| matches!(t.kind, Decimal(..)));
+    let first = types.iter().find(|t| matches!(t.kind, Float | Double));
+    Some(match first {
+        Some(first) if !has_decimal && matches!(common.kind, Double) => {
+            LogicalType { kind: first.kind.clone(), nullable: common.nullable }
+        }
+        _ => common,
+    })
+}
+
 /// `CASE`: conditions must be BOOLEAN, results meet in a common type.
 pub fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Result<Expr, String> {
     let (mut conditions, mut results): (Vec<Expr>, Vec<Expr>) = branches.into_iter().unzip();
@@ -61,7 +97,7 @@ pub fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Result<Expr
     }
     let has_else = otherwise.is_some();
     results.extend(otherwise);
-    let mut ty = unify(&mut results)?;
+    let mut ty = least_restrictive(&mut results)?;
     ty.nullable |= !has_else;
     let otherwise = if has_else { results.pop().map(Box::new) } else { None };
     Ok(Expr { ty, node: ExprNode::Case { branches: conditions.into_iter().zip(results).collect(), otherwise } })

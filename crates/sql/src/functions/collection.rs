@@ -30,7 +30,10 @@ pub static FUNCTIONS: &[ScalarFunction] = &[
 ];
 
 fn array(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
-    let element = if args.is_empty() { LogicalType::not_null(TypeKind::Null) } else { unify(args)? };
+    if args.is_empty() {
+        return Err("Require at least 1 argument".into());
+    }
+    let element = unify(args)?;
     Ok(LogicalType::not_null(TypeKind::Array(Box::new(element))))
 }
 
@@ -65,6 +68,9 @@ fn map(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     let (mut keys, mut values): (Vec<Expr>, Vec<Expr>) = (Vec::new(), Vec::new());
     for (i, arg) in args.drain(..).enumerate() {
         if i % 2 == 0 { keys.push(arg) } else { values.push(arg) }
+    }
+    if keys.iter().chain(&values).any(|e| e.ty.kind == TypeKind::Null) {
+        return Err("Parameters must be of the same type".into());
     }
     let (key, value) = (unify(&mut keys)?, unify(&mut values)?);
     args.extend(keys.into_iter().zip(values).flat_map(|(k, v)| [k, v]));
@@ -257,7 +263,7 @@ fn cardinality_kernel(_: &CallInfo<'_>) -> Result<Box<dyn Kernel>, String> {
 fn element(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     count(args, 1..=1)?;
     match &args[0].ty.kind {
-        TypeKind::Array(element) => Ok(element.with_nullable(true)),
+        TypeKind::Array(element) => Ok(element.with_nullable(element.nullable || args[0].ty.nullable)),
         _ => Err("Supported form(s): 'ELEMENT(<ARRAY>)'".into()),
     }
 }

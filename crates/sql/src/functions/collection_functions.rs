@@ -173,7 +173,7 @@ fn entries_of(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     count(args, 1..=1)?;
     let (key, value) = map_parts(args, 0)?;
     let entry = TypeKind::Row(vec![Field::new("key", key), Field::new("value", value)]);
-    Ok(array_of(LogicalType::not_null(entry), args[0].ty.nullable))
+    Ok(array_of(LogicalType::new(entry), args[0].ty.nullable))
 }
 
 fn from_arrays(args: &mut Vec<Expr>) -> Result<LogicalType, String> {

@@ -10,8 +10,8 @@ use tidegate_api::function::EvalContext;
 use tidegate_api::types::{LogicalType, MAX_LENGTH, TypeKind};
 use tidegate_api::value::Value;
 
-use super::args::{count, expect_boolean, strict};
-use super::coerce::unify;
+use super::args::{any_nullable, count, expect_boolean};
+use super::coerce::{least_restrictive, unify};
 use super::columns::arrow_failure;
 use super::compare::order_values;
 use super::value_array::{array_from_values, value_at};
@@ -46,7 +46,8 @@ fn if_null(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
 fn if_then_else(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     count(args, 3..=3)?;
     expect_boolean(args, 0)?;
-    unify(&mut args[1..])
+    let common = least_restrictive(&mut args[1..])?;
+    Ok(common.with_nullable(any_nullable(args)))
 }
 
 /// Keeps the value and what it is compared by: `NULLIF(a, b)` is `NULLIF(a, a = b)` inside.
@@ -103,7 +104,7 @@ fn type_of(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     if args.len() == 2 && !matches!(args[1].as_literal(), Some(Value::Boolean(_))) {
         return Err("The second argument must be TRUE or FALSE.".into());
     }
-    Ok(strict(TypeKind::Varchar(MAX_LENGTH), &[]))
+    Ok(LogicalType::string())
 }
 
 fn type_of_kernel(call: &CallInfo<'_>) -> Result<Box<dyn Kernel>, String> {

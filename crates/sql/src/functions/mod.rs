@@ -48,7 +48,7 @@ use tidegate_api::expr::Expr;
 use tidegate_api::function::{EvalContext, RowError};
 use tidegate_api::types::LogicalType;
 
-pub use coerce::{cast, common_type, implicit_cast};
+pub use coerce::{cast, common_type, implicit_cast, least_restrictive_type};
 pub use fold::fold;
 
 /// The code of one call: argument columns in, result column out. Literal arguments arrive as

@@ -4,8 +4,8 @@ use tidegate_api::{Error, Result};
 
 use super::{Outcome, Session, unsupported_name};
 use crate::ast::{
-    AlterAction, AlterCatalog, AlterTable, CreateTable, CreateView, Drop, Ident, ObjectKind, ObjectName, Query,
-    Statement,
+    AlterAction, AlterCatalog, AlterTable, CreateTable, CreateView, Drop, ExprKind, Ident, ObjectKind, ObjectName,
+    Query, SelectItem, SetExpr, Span, Statement,
 };
 use crate::catalog::{CatalogObject, CatalogTable, CatalogView};
 
@@ -82,6 +82,9 @@ impl Session {
 
     fn check_view(&self, columns: &[Ident], query: &Query) -> Result<()> {
         let schema = self.planner().query_schema(query)?;
+        if columns.is_empty() {
+            refuse_equal_names(query)?;
+        }
         if !columns.is_empty() && columns.len() != schema.len() {
             let defined: Vec<&str> = columns.iter().map(|c| c.value.as_str()).collect();
             let input: Vec<&str> = schema.fields.iter().map(|f| f.name.as_str()).collect();
@@ -157,4 +160,26 @@ impl Session {
             ))),
         }
     }
+}
+
+/// A view without a column list takes the names of its query's select list, which must differ.
+fn refuse_equal_names(query: &Query) -> Result<()> {
+    let SetExpr::Select(select) = &query.body else { return Ok(()) };
+    let mut seen: Vec<(&str, Span)> = Vec::new();
+    for item in &select.projection {
+        let SelectItem::Expr { expr, alias } = item else { continue };
+        let name = match (alias, &expr.kind) {
+            (Some(alias), _) => &alias.value,
+            (None, ExprKind::Identifier(parts)) if !parts.is_empty() => &parts[parts.len() - 1].value,
+            _ => continue,
+        };
+        if let Some((_, span)) = seen.iter().find(|(known, _)| known == name) {
+            return Err(Error::invalid(format!(
+                "SQL validation failed. A column with the same name `{name}` has been defined at line {}, column {}.",
+                span.line, span.column
+            )));
+        }
+        seen.push((name, expr.span));
+    }
+    Ok(())
 }

@@ -209,6 +209,10 @@ fn mistakes_are_told_with_their_place() {
             "CREATE TABLE q (a INT, WATERMARK FOR nope AS a) WITH ('connector' = 'stub')",
             "'nope' is not defined in the table schema",
         ),
+        (
+            "CREATE VIEW q AS SELECT a, 1 AS a FROM t",
+            "A column with the same name `a` has been defined at line 1, column 25",
+        ),
         ("CREATE VIEW q (x) AS SELECT a, b FROM t", "VIEW definition and input fields not match"),
         ("CREATE VIEW q AS SELECT nope FROM t", "nope"),
         ("CREATE FUNCTION f AS 'x'", "CREATE FUNCTION (user-defined functions) is not supported"),

@@ -49,10 +49,14 @@ impl<'a> Instants<'a> {
     }
 }
 
-/// Nanoseconds with the digits beyond `precision` dropped.
+/// Nanoseconds with the digits beyond `precision` dropped: fractions of a millisecond downwards, but whole
+/// milliseconds toward the epoch, as Flink does.
 pub(crate) fn truncate(nanos: i128, precision: u8) -> i128 {
     let unit = 10i128.pow(9 - u32::from(precision.min(9)));
-    nanos - nanos.rem_euclid(unit)
+    if precision < 3 {
+        return nanos.div_euclid(NANOS_PER_MS) * NANOS_PER_MS / unit * unit;
+    }
+    nanos.div_euclid(unit) * unit
 }
 
 /// A timestamp column of `precision` from nanoseconds per row.

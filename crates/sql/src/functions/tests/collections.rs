@@ -22,7 +22,7 @@ fn parts_are_found_or_null() {
         ("ARRAY[1, 2.5]", "ARRAY<DECIMAL(11, 1) NOT NULL> NOT NULL"),
         ("MAP['k', 1]", "MAP<CHAR(1) NOT NULL, INT NOT NULL> NOT NULL"),
         ("ROW(1, 'x')", "ROW<`EXPR$0` INT NOT NULL, `EXPR$1` CHAR(1) NOT NULL> NOT NULL"),
-        ("MAP_ENTRIES(MAP['k', 1])", "ARRAY<ROW<`key` CHAR(1) NOT NULL, `value` INT NOT NULL> NOT NULL> NOT NULL"),
+        ("MAP_ENTRIES(MAP['k', 1])", "ARRAY<ROW<`key` CHAR(1) NOT NULL, `value` INT NOT NULL>> NOT NULL"),
     ]);
 }
 

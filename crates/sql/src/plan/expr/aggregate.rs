@@ -127,6 +127,7 @@ impl ExprBinder<'_> {
         let inner = self.within(Clause::Aggregate);
         let mut bound = Vec::with_capacity(args.len());
         for (i, arg) in args.iter().enumerate() {
+            super::refuse_null(arg)?;
             let expr = inner.bind(arg)?;
             if i == 1 && matches!(name, "LISTAGG" | "PERCENTILE") {
                 params.push(self.parameter(name, expr, arg.span)?);
@@ -140,8 +141,16 @@ impl ExprBinder<'_> {
             aggregates::resolve(name, &types, &params, distinct).map_err(|e| aggregate_error(e, name, &types, span))?;
         // Over no rows, or with a filter that no row passes, everything but a count is NULL.
         let no_rows = collector.borrow().keys.is_empty() && collector.borrow().legacy.is_none();
-        let always = name == "COUNT";
-        let ty = if !always && (no_rows || filter.is_some()) { ty.with_nullable(true) } else { ty };
+        let ty = match name {
+            "COUNT" => ty,
+            "COLLECT" | "ARRAY_AGG" => ty.with_nullable(filter.is_some()),
+            _ if no_rows || filter.is_some() => ty.with_nullable(true),
+            "SUM" | "MIN" | "MAX" | "AVG" | "STDDEV_POP" | "VAR_POP" | "VAR_SAMP" | "FIRST_VALUE" | "LAST_VALUE" => {
+                let of_nullable = types.first().is_none_or(|t| t.nullable);
+                ty.with_nullable(of_nullable)
+            }
+            _ => ty,
+        };
         let pending = PendingAggregate { function: name.into(), args: bound, params, distinct, filter, ty: ty.clone() };
         Ok(collector.borrow_mut().placeholder(Extra::Aggregate(pending), ty))
     }

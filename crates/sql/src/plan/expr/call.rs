@@ -3,8 +3,9 @@
 use tidegate_api::error::{Error, Result};
 use tidegate_api::expr::Expr;
 use tidegate_api::types::LogicalType;
+use tidegate_api::value::Value;
 
-use super::{ExprBinder, text_literal};
+use super::ExprBinder;
 use crate::aggregates;
 use crate::ast::{self, FrameBound, Over, Span};
 use crate::plan::error::{invalid_at, refused_at, unsupported_at};
@@ -36,7 +37,10 @@ impl ExprBinder<'_> {
             }
             "CURRENT_WATERMARK" => return self.current_watermark(call, span),
             "SOURCE_WATERMARK" => return Err(unsupported_at(span, "SOURCE_WATERMARK()")),
-            "CURRENT_DATABASE" => return Ok(text_literal(self.database)),
+            "CURRENT_DATABASE" => {
+                let ty = LogicalType { nullable: false, ..LogicalType::string() };
+                return Ok(Expr::literal(Value::String(self.database.into()), ty));
+            }
             "ROW_NUMBER" | "RANK" | "DENSE_RANK" | "LAG" | "LEAD" | "NTILE" | "CUME_DIST" | "PERCENT_RANK" => {
                 return Err(invalid_at(span, format!("OVER clause is necessary for window functions: {name}")));
             }
@@ -54,6 +58,10 @@ impl ExprBinder<'_> {
         }
         if call.star {
             return Err(invalid_at(span, format!("'*' is not an argument of function {name}")));
+        }
+        // The functions that Flink still checks the old way.
+        if matches!(name.as_str(), "IF" | "ABS") {
+            call.args.iter().try_for_each(|a| super::refuse_null(&a.value))?;
         }
         let args = self.call_args(call)?;
         self.call(&name, args, span)

@@ -2,13 +2,10 @@
 
 use tidegate_api::error::Result;
 use tidegate_api::expr::Expr;
-use tidegate_api::types::TypeKind;
 use tidegate_api::value::Value;
 
 use super::{ExprBinder, null_literal, text_literal};
-use crate::ast::{
-    DataType, JsonCall, JsonExistsOnError, JsonOnNull, JsonQueryBehavior, JsonValueBehavior, JsonWrapper, Span,
-};
+use crate::ast::{JsonCall, JsonExistsOnError, JsonOnNull, JsonQueryBehavior, JsonValueBehavior, JsonWrapper, Span};
 use crate::plan::error::unsupported_at;
 use crate::plan::types::logical_type;
 
@@ -40,7 +37,7 @@ impl ExprBinder<'_> {
                 self.call("JSON_VALUE", args, span)
             }
             JsonCall::Query { input, path, returning, wrapper, on_empty, on_error } => {
-                self.refuse_query_returning(returning.as_ref(), span)?;
+                let returning = returning.as_ref().map(logical_type).transpose()?;
                 let wrapper = match wrapper {
                     None | Some(JsonWrapper::Without) => "WITHOUT",
                     Some(JsonWrapper::WithConditional) => "CONDITIONAL",
@@ -49,6 +46,7 @@ impl ExprBinder<'_> {
                 let behaviours = [on_empty, on_error].map(|b| text_literal(json_query_behaviour(*b)));
                 let mut args = vec![self.bind(input)?, self.bind(path)?, text_literal(wrapper)];
                 args.extend(behaviours);
+                args.extend(returning.map(|ty| text_literal(&ty.with_nullable(true).to_string())));
                 self.call("JSON_QUERY", args, span)
             }
             JsonCall::Object { entries, on_null } => {
@@ -76,15 +74,6 @@ impl ExprBinder<'_> {
                 let clause = null_clause(*on_null, JsonOnNull::Absent);
                 self.json_aggregate("JSON_ARRAYAGG", &[value], clause, filter.as_ref(), span)
             }
-        }
-    }
-
-    /// `JSON_QUERY` returns text; other types are refused.
-    fn refuse_query_returning(&self, returning: Option<&DataType>, span: Span) -> Result<()> {
-        let Some(ty) = returning.map(logical_type).transpose()? else { return Ok(()) };
-        match ty.kind {
-            TypeKind::Varchar(_) => Ok(()),
-            _ => Err(unsupported_at(span, format!("JSON_QUERY(... RETURNING {})", ty.with_nullable(true)))),
         }
     }
 

@@ -133,7 +133,7 @@ impl<'e> ExprBinder<'e> {
                 }
                 self.call("MAP", args, e.span)
             }
-            ExprKind::Row { fields, .. } => self.call("ROW", self.bind_all(fields)?, e.span),
+            ExprKind::Row { fields, .. } => self.call("ROW", self.bind_typed(fields)?, e.span),
             _ => self.special(e),
         }
     }
@@ -141,6 +141,12 @@ impl<'e> ExprBinder<'e> {
     /// Binds each of `items`.
     pub fn bind_all(&self, items: &[ast::Expr]) -> Result<Vec<Expr>> {
         items.iter().map(|e| self.bind(e)).collect()
+    }
+
+    /// Binds each of `items` where nothing would give a bare `NULL` a type.
+    pub fn bind_typed(&self, items: &[ast::Expr]) -> Result<Vec<Expr>> {
+        items.iter().try_for_each(refuse_null)?;
+        self.bind_all(items)
     }
 
     /// Binds a condition; `what` names the clause in the message.
@@ -213,6 +219,7 @@ impl<'e> ExprBinder<'e> {
     }
 
     fn unary(&self, op: UnaryOp, expr: &ast::Expr, span: Span) -> Result<Expr> {
+        refuse_null(expr)?;
         let input = self.bind(expr)?;
         match op {
             UnaryOp::Not => self.call("NOT", vec![input], span),
@@ -245,10 +252,27 @@ impl<'e> ExprBinder<'e> {
             | BinaryOp::Divide
             | BinaryOp::Modulo
             | BinaryOp::Concat => op.symbol(),
+            BinaryOp::Overlaps => return self.overlaps(left, right, span),
             _ => return Err(unsupported_at(span, format!("Operator {}", op.symbol()))),
         };
+        if !matches!(name, "=" | "<>" | "<" | "<=" | ">" | ">=") {
+            refuse_null(left)?;
+            refuse_null(right)?;
+        }
         let args = vec![self.bind(left)?, self.bind(right)?];
         self.call(name, args, span)
+    }
+
+    /// `(start, end) OVERLAPS (start, length)`.
+    fn overlaps(&self, left: &ast::Expr, right: &ast::Expr, span: Span) -> Result<Expr> {
+        let mut args = Vec::with_capacity(4);
+        for side in [left, right] {
+            match &side.kind {
+                ExprKind::Row { fields, .. } if fields.len() == 2 => args.extend(self.bind_typed(fields)?),
+                _ => return Err(invalid_at(side.span, "OVERLAPS needs (start, end) or (start, length) on both sides")),
+            }
+        }
+        self.call("OVERLAPS", args, span)
     }
 
     /// `INTERVAL e unit`.
@@ -489,6 +513,15 @@ impl<'e> ExprBinder<'e> {
             },
             _ => TimeAttribute::None,
         }
+    }
+}
+
+/// Flink gives `NULL` a type only where a neighbour has one: in comparisons, `CASE`, `COALESCE`, arrays.
+/// Elsewhere it wants `CAST(NULL AS ...)`.
+pub fn refuse_null(e: &ast::Expr) -> Result<()> {
+    match e.kind {
+        ExprKind::Literal(Literal::Null) => Err(invalid_at(e.span, "Illegal use of 'NULL'")),
+        _ => Ok(()),
     }
 }
 

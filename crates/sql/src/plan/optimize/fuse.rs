@@ -3,19 +3,91 @@
 use tidegate_api::expr::{Expr, ExprNode};
 use tidegate_api::types::{LogicalType, TypeKind};
 
-use crate::plan::rel::{Rel, RelKind, bare_input, is_nondeterministic, substitute, visit_inputs};
+use crate::plan::rel::{Column, Rel, RelKind, bare_input, is_nondeterministic, substitute, visit_inputs};
 
 /// Merges Calcs from the bottom up.
 pub fn fuse(rel: Rel) -> Rel {
     let rel = rel.map_inputs(&mut fuse);
     let Rel { columns, kind } = rel;
     let RelKind::Calc { input, filter, projection } = kind else { return Rel { columns, kind } };
-    let (input, filter, projection) = merge(*input, filter, projection);
+    let (input, filter, mut projection) = merge(*input, filter, projection);
+    if let Some(filter) = &filter {
+        pin_types(&mut projection, filter);
+    }
     if filter.is_none() && is_identity(&projection, &input) {
         // Names and time attributes are the upper operator's.
         return Rel { columns, kind: input.kind };
     }
+    if let RelKind::Union(branches) = input.kind {
+        if projection.iter().any(asks_for_type) {
+            let calc = |branch| above_branch(branch, &columns, &filter, &projection);
+            let branches = branches.into_iter().map(calc).collect();
+            return Rel { columns, kind: RelKind::Union(branches) };
+        }
+        let input = Rel { columns: input.columns, kind: RelKind::Union(branches) };
+        return Rel { columns, kind: RelKind::Calc { input: Box::new(input), filter, projection } };
+    }
     Rel { columns, kind: RelKind::Calc { input: Box::new(input), filter, projection } }
+}
+
+/// True if `TYPEOF` is called. Flink computes a projection over a union in each branch, and there a column may be
+/// NOT NULL that is nullable in the union.
+fn asks_for_type(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.visit(&mut |e| found |= matches!(&e.node, ExprNode::Call { function, .. } if function.as_str() == "TYPEOF"));
+    found
+}
+
+/// True for a column, cast or not, that the filter holds equal to a constant: Flink puts the constant in its place.
+fn is_pinned(expr: &Expr, filter: &Expr) -> bool {
+    match &expr.node {
+        ExprNode::Cast { input, lenient: false } => is_pinned(input, filter),
+        ExprNode::Input(_) => pins(filter, expr),
+        _ => false,
+    }
+}
+
+fn pins(filter: &Expr, column: &Expr) -> bool {
+    let ExprNode::Call { function, args } = &filter.node else { return false };
+    let is = |e: &Expr| e.node == column.node;
+    match (function.as_str(), args.as_slice()) {
+        ("AND", parts) => parts.iter().any(|part| pins(part, column)),
+        ("=", [a, b]) => (is(a) && b.as_literal().is_some()) || (is(b) && a.as_literal().is_some()),
+        _ => false,
+    }
+}
+
+/// Makes a pinned column NOT NULL where its type is asked for.
+fn pin_types(projection: &mut [Expr], filter: &Expr) {
+    for expr in projection.iter_mut() {
+        if let ExprNode::Call { function, args } = &mut expr.node
+            && function.as_str() == "TYPEOF"
+            && matches!(args[0].node, ExprNode::Input(_))
+            && pins(filter, &args[0])
+        {
+            args[0].ty.nullable = false;
+        }
+    }
+}
+
+fn above_branch(branch: Rel, columns: &[Column], filter: &Option<Expr>, projection: &[Expr]) -> Rel {
+    let mut branch = branch;
+    if let RelKind::Calc { filter: Some(filter), projection, .. } = &mut branch.kind {
+        for (expr, column) in projection.iter_mut().zip(&mut branch.columns) {
+            if is_pinned(expr, filter) {
+                expr.ty.nullable = false;
+                column.ty.nullable = false;
+            }
+        }
+    }
+    let inputs: Vec<Expr> = (0..branch.columns.len()).map(|i| branch.input_expr(i)).collect();
+    let over_branch = |e: &Expr| {
+        let mut e = e.clone();
+        substitute(&mut e, &inputs);
+        e
+    };
+    let (filter, projection) = (filter.as_ref().map(over_branch), projection.iter().map(over_branch).collect());
+    fuse(Rel { columns: columns.to_vec(), kind: RelKind::Calc { input: Box::new(branch), filter, projection } })
 }
 
 fn is_identity(projection: &[Expr], input: &Rel) -> bool {

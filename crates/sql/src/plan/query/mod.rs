@@ -137,7 +137,7 @@ fn union_all(left: Rel, right: Rel, name: &str, span: Span) -> Result<Rel> {
     let mut columns = Vec::with_capacity(left.columns.len());
     for (i, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
         let types: [LogicalType; 2] = [l.ty.clone(), r.ty.clone()];
-        let Some(ty) = functions::common_type(&types) else {
+        let Some(ty) = functions::least_restrictive_type(&types) else {
             return Err(invalid_at(span, format!("Type mismatch in column {} of {name}", i + 1)));
         };
         let time = if l.time == r.time { l.time } else { TimeAttribute::None };

@@ -10,7 +10,7 @@ use super::{Env, named};
 use crate::ast::{self, ExprKind, Ident, SelectItem, SetQuantifier};
 use crate::plan::Planner;
 use crate::plan::error::{invalid_at, unsupported_at};
-use crate::plan::expr::{Clause, Collector, ExprBinder, NamedColumn};
+use crate::plan::expr::{Clause, Collector, ExprBinder, NamedColumn, refuse_null};
 use crate::plan::rel::{Column, Rel, TimeAttribute};
 use crate::plan::scope::Scope;
 
@@ -106,6 +106,7 @@ impl Planner<'_> {
                 }
                 SelectItem::Expr { expr, alias } => {
                     let binder = self.collecting(scope, collector, env);
+                    refuse_null(expr)?;
                     let bound = binder.bind(expr)?;
                     let time = binder.time_attribute(expr, &bound);
                     let name = match alias {

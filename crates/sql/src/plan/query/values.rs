@@ -18,7 +18,7 @@ impl Planner<'_> {
     pub(super) fn bind_values(&self, values: &ast::Values, env: &Env) -> Result<Rel> {
         let scope = Scope::default();
         let binder = ExprBinder::new(&scope, self.zone(), &env.database, Clause::Other);
-        let rows: Vec<Vec<Expr>> = values.rows.iter().map(|row| binder.bind_all(row)).collect::<Result<_>>()?;
+        let rows: Vec<Vec<Expr>> = values.rows.iter().map(|row| binder.bind_typed(row)).collect::<Result<_>>()?;
         let width = rows.first().map_or(0, Vec::len);
         if rows.iter().any(|row| row.len() != width) {
             return Err(invalid_at(values.span, "Values passed to VALUES operator must have compatible types"));
@@ -26,7 +26,7 @@ impl Planner<'_> {
         let mut columns = Vec::with_capacity(width);
         for i in 0..width {
             let types: Vec<LogicalType> = rows.iter().map(|row| row[i].ty.clone()).collect();
-            let Some(ty) = functions::common_type(&types) else {
+            let Some(ty) = functions::least_restrictive_type(&types) else {
                 let message = "Values passed to VALUES operator must have compatible types";
                 return Err(invalid_at(values.span, message));
             };
