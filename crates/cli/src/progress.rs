@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressStyle};
 use tidegate_runtime::view::SourceProgress;
 
 use crate::console::Console;
@@ -50,7 +50,10 @@ async fn draw(lines: MultiProgress, sources: impl Fn() -> Vec<SourceProgress>) {
             if bars.len() <= i {
                 let style = ProgressStyle::with_template("{spinner} {msg}")
                     .unwrap_or_else(|_| ProgressStyle::default_spinner());
-                bars.push((lines.add(ProgressBar::new_spinner().with_style(style)), source.rows));
+                bars.push((
+                    lines.add(ProgressBar::new_spinner().with_style(style).with_finish(ProgressFinish::AndClear)),
+                    source.rows,
+                ));
             }
             let (bar, before) = &mut bars[i];
             let per_second = (source.rows - *before) as f64 / TICK.as_secs_f64();

@@ -28,8 +28,10 @@ impl Remote {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         let base = url.trim_end_matches('/').to_owned();
         let is_address = |uri: ureq::http::Uri| {
-            uri.scheme_str() == Some("http")
-                && uri.authority().is_some_and(|a| a.port_u16().is_some() || a.as_str() == a.host() && a.host() != "")
+            let authority = uri.authority();
+            let named =
+                authority.is_some_and(|a| !a.host().is_empty() && (a.port_u16().is_some() || a.as_str() == a.host()));
+            named && uri.scheme_str() == Some("http")
         };
         if !url.parse().is_ok_and(is_address) {
             return Err(Error::invalid(format!(
