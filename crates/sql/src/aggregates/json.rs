@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StringArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
-use tidegate_api::Result;
 use tidegate_api::function::{GroupedAccumulator, RowError};
 use tidegate_api::types::LogicalType;
+use tidegate_api::{Error, Result};
 
 use super::rows::{counting, for_each, list_state};
 use crate::functions::json::{write_json, write_json_string};
@@ -51,12 +51,17 @@ impl JsonAggregate {
         self.groups.resize_with(n.max(self.groups.len()), Vec::new);
     }
 
-    fn put(&mut self, group: usize, key: String, text: String) {
+    /// Adds an entry; an object has a key once.
+    fn put(&mut self, group: usize, key: String, text: String) -> Result<(), String> {
         let list = &mut self.groups[group];
-        match list.iter_mut().find(|(k, _)| self.object && *k == key) {
-            Some(entry) => entry.1 = text,
-            None => list.push((key, text)),
+        if self.object && list.iter().any(|(k, _)| *k == key) {
+            return Err(format!(
+                "Key '{key}' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG. Please ensure \
+                 that keys are unique."
+            ));
         }
+        list.push((key, text));
+        Ok(())
     }
 
     fn add(
@@ -89,8 +94,8 @@ impl JsonAggregate {
                 if let Some(at) = self.groups[g].iter().position(is_it) {
                     self.groups[g].remove(at);
                 }
-            } else {
-                self.put(g, key, text);
+            } else if let Err(why) = self.put(g, key, text) {
+                failed = Err(RowError::new(row, why));
             }
         });
         failed
@@ -125,7 +130,7 @@ impl GroupedAccumulator for JsonAggregate {
             let (keys, texts) = (keys.value(row), texts.value(row));
             let (keys, texts) = (keys.as_string::<i32>(), texts.as_string::<i32>());
             for i in 0..keys.len() {
-                self.put(*group as usize, keys.value(i).to_owned(), texts.value(i).to_owned());
+                self.put(*group as usize, keys.value(i).to_owned(), texts.value(i).to_owned()).map_err(Error::job)?;
             }
         }
         Ok(())

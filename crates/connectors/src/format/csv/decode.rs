@@ -124,10 +124,8 @@ impl Decoder for CsvDecoder {
                 Found::NeedMore => break,
                 Found::Record(len) => (len, self.push_record()),
                 Found::Malformed(len, reason) => (len, self.reject(DecodeError::message(reason))),
-                Found::Blank(len) => {
-                    self.metrics.blank.add(1);
-                    (len, Ok(0))
-                }
+                // In a file, a blank line is a record of one empty field.
+                Found::Blank(len) => (len, self.push_record()),
                 Found::Comment(len) => (len, Ok(0)),
             };
             let rows = result.map_err(|error| ChunkError {
@@ -163,7 +161,10 @@ struct Push<'p> {
 
 impl Push<'_> {
     fn field(&mut self, column: &mut Column, bytes: &[u8]) -> Result<(), String> {
-        let is_null = self.format.null_literal.as_ref().is_some_and(|literal| literal.as_bytes() == bytes)
+        // Jackson reads an empty field for an array as no elements before anybody looks for the null literal.
+        let no_elements = bytes.is_empty() && matches!(column.ty().kind, TypeKind::Array(_));
+        let literal = self.format.null_literal.as_ref().filter(|_| !no_elements);
+        let is_null = literal.is_some_and(|literal| literal.as_bytes() == bytes)
             || (bytes.is_empty() && self.format.empty_as_null);
         if is_null {
             column.push_null();

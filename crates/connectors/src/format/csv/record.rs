@@ -31,8 +31,9 @@ impl Symbol {
 pub(super) enum Found {
     /// A record of this many bytes, its line end included; the fields are in the reader.
     Record(usize),
-    /// A line without any character, or a comment.
+    /// A line without any character; the reader holds one empty field.
     Blank(usize),
+    /// A line of comment.
     Comment(usize),
     /// The record is not complete.
     NeedMore,
@@ -83,7 +84,10 @@ impl RecordReader {
         self.text.clear();
         self.ends.clear();
         match line_end(bytes, 0, at_end) {
-            LineEnd::Here(next) => return Found::Blank(next),
+            LineEnd::Here(next) => {
+                self.ends.push(0);
+                return Found::Blank(next);
+            }
             LineEnd::Unknown => return Found::NeedMore,
             LineEnd::No => {}
         }

@@ -46,9 +46,10 @@ fn errors_name_the_line_and_may_be_ignored_by_field() {
     let row = schema(&[("id", TypeKind::Int), ("txt", STRING), ("n", TypeKind::Double)]);
     let text = "1,\"two\nlines\",2.50\n2,b,\n\n3,c,x\n4,d\n5,e,1,extra\n\"6\"x,f,1\n7,g,1,\n";
     let (rows, metrics) = decode_file("csv", IGNORE, &row, text);
-    let expected = ["[1, two\nlines, 2.5]", "[2, b, null]", "[3, c, null]", "[4, d, null]", "[7, g, 1.0]"];
+    let expected =
+        ["[1, two\nlines, 2.5]", "[2, b, null]", "[null, null, null]", "[3, c, null]", "[4, d, null]", "[7, g, 1.0]"];
     assert_eq!(rows.expect("rows"), expected);
-    assert_eq!((metrics.errors.get(), metrics.field_errors.get(), metrics.blank.get()), (2, 2, 1));
+    assert_eq!((metrics.errors.get(), metrics.field_errors.get(), metrics.blank.get()), (2, 3, 0));
     let message = error(&row, &[], text);
     assert!(message.starts_with("Failed to deserialize CSV '2,b,' at line 3: field 'n': an empty text"), "{message}");
     assert!(error(&row, &[], "4,d\n").contains("Row length mismatch. 3 fields expected but was 2."));
