@@ -22,11 +22,12 @@ use super::coerce::{cast, common_type, unify};
 use super::columns::{arrow_failure, collect, strings};
 use super::value_array::{array_from_values, value_at};
 use super::{CallInfo, Kernel, ScalarFunction};
+use crate::plan::error::calcite_type;
 
 /// The functions of this module.
 pub static FUNCTIONS: &[ScalarFunction] = &[
-    ScalarFunction { name: "=", resolve: comparison, kernel: |c| compare(c, Operator::Eq) },
-    ScalarFunction { name: "<>", resolve: comparison, kernel: |c| compare(c, Operator::Ne) },
+    ScalarFunction { name: "=", resolve: equality, kernel: |c| compare(c, Operator::Eq) },
+    ScalarFunction { name: "<>", resolve: equality, kernel: |c| compare(c, Operator::Ne) },
     ScalarFunction { name: "<", resolve: comparison, kernel: |c| compare(c, Operator::Lt) },
     ScalarFunction { name: "<=", resolve: comparison, kernel: |c| compare(c, Operator::Le) },
     ScalarFunction { name: ">", resolve: comparison, kernel: |c| compare(c, Operator::Gt) },
@@ -60,8 +61,28 @@ impl Operator {
     }
 }
 
+/// A date and a timestamp do not compare.
+fn mixes_dates(args: &[Expr]) -> bool {
+    args.iter().any(|e| e.ty.kind == TypeKind::Date) && args.iter().any(|e| e.ty.is_timestamp())
+}
+
+/// Flink casts a text beside a number for `<` and `IN`, but not for `=`.
+fn equality(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
+    let mixed = |a: &Expr, b: &Expr| a.ty.is_numeric() && b.ty.is_string();
+    if let [a, b] = args.as_slice()
+        && (mixed(a, b) || mixed(b, a))
+    {
+        let [a, b] = [a, b].map(|e| calcite_type(&e.ty).split('(').next().unwrap_or_default().to_owned());
+        return Err(format!("implicit type conversion between {a} and {b} is not supported now"));
+    }
+    comparison(args)
+}
+
 fn comparison(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     count(args, 2..=2)?;
+    if mixes_dates(args) {
+        return Err("Supported form(s): '<COMPARABLE_TYPE> = <COMPARABLE_TYPE>'".into());
+    }
     meet(args)?;
     Ok(strict(TypeKind::Boolean, args))
 }
@@ -73,6 +94,9 @@ fn distinct(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
 
 fn membership(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     count(args, 2..)?;
+    if mixes_dates(args) {
+        return Err("Values passed to IN operator must have compatible types".into());
+    }
     meet(args)?;
     Ok(strict(TypeKind::Boolean, args))
 }

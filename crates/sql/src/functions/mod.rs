@@ -48,6 +48,8 @@ use tidegate_api::expr::Expr;
 use tidegate_api::function::{EvalContext, RowError};
 use tidegate_api::types::LogicalType;
 
+use crate::plan::error::signature;
+
 pub use coerce::{cast, common_type, implicit_cast, least_restrictive_type};
 pub use fold::fold;
 
@@ -136,16 +138,15 @@ pub fn function_names() -> Vec<&'static str> {
 /// The typed call of `name` with `args`, which are cast to what the function takes.
 pub fn resolve(name: &str, args: Vec<Expr>) -> Result<Expr, ResolveError> {
     let function = lookup(name).ok_or(ResolveError::UnknownFunction)?;
-    let types: Vec<String> = args.iter().map(|a| format!("<{}>", a.ty.with_nullable(true))).collect();
+    let types: Vec<LogicalType> = args.iter().map(|a| a.ty.clone()).collect();
     let mut args = args;
     match (function.resolve)(&mut args) {
         Ok(ty) => Ok(Expr::call(function.name, args, ty)),
         Err(why) => {
-            let (name, types) = (function.name, types.join(", "));
+            let name = if function.name == "NEGATE" { "-" } else { function.name };
+            let form = signature(name, &types);
             let why = if why.is_empty() { String::new() } else { format!(" {why}") };
-            Err(ResolveError::BadArguments(format!(
-                "Cannot apply '{name}' to arguments of type '{name}({types})'.{why}"
-            )))
+            Err(ResolveError::BadArguments(format!("Cannot apply '{name}' to arguments of type '{form}'.{why}")))
         }
     }
 }

@@ -49,8 +49,9 @@ pub fn signature(name: &str, args: &[LogicalType]) -> String {
     let args: Vec<String> = args.iter().map(|t| format!("<{}>", calcite_type(t))).collect();
     let is_word = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
     match args.as_slice() {
-        [left, right] if !is_word => format!("{left} {name} {right}"),
-        [only] if !is_word => format!("{name}{only}"),
+        [left, right] if !is_word || matches!(name, "AND" | "OR") => format!("{left} {name} {right}"),
+        [only] if !is_word || name == "NOT" => format!("{name}{only}"),
+        [only] if name.starts_with("IS ") => format!("{only} {name}"),
         _ => format!("{name}({})", args.join(", ")),
     }
 }

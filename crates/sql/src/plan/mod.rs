@@ -10,7 +10,7 @@
 //! out. Every mistake is reported with its place; every construct that does not run is refused by
 //! name, after the mistakes.
 
-mod error;
+pub(crate) mod error;
 mod explain;
 pub(crate) mod expr;
 mod graph;

@@ -148,7 +148,7 @@ pub fn positive(ms: i64, what: &str, name: &str, span: Span) -> Result<i64> {
     if ms > 0 {
         return Ok(ms);
     }
-    Err(refused_at(span, format!("{name} requires a positive {what}, but got {ms} ms.")))
+    Err(refused_at(span, format!("{name} requires {what} to be positive, but got {ms} ms.")))
 }
 
 impl Planner<'_> {
@@ -198,7 +198,8 @@ fn legacy_time_error(time: &Expr, attribute: Option<TimeAttribute>, span: Span) 
         return unsupported_at(span, "A processing-time window");
     }
     let message = if time.ty.is_timestamp() {
-        "Window can only be defined over a time attribute column.".to_string()
+        let ty = calcite_type(&time.ty);
+        format!("Window aggregate can only be defined over a time attribute column, but {ty} encountered.")
     } else {
         let ty = calcite_type(&time.ty);
         format!("Group windows require a time attribute of type TIMESTAMP or TIMESTAMP_LTZ, but got <{ty}>")

@@ -14,6 +14,7 @@ use tidegate_api::config::Configuration;
 use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result, Schema};
+use tidegate_window::Zone;
 
 use crate::ast::{Insert, ObjectName, Query, Span, Statement};
 use crate::catalog::Catalog;
@@ -185,7 +186,15 @@ impl Session {
         if key.is_empty() {
             return Err(Error::invalid("SET needs a key that is not empty."));
         }
-        self.config.set(key, value.trim());
+        let value = value.trim();
+        if key == "table.local-time-zone" && value != "default" && Zone::parse(value).is_err() {
+            return Err(Error::invalid(format!(
+                "Invalid time zone '{value}'. The value should be a Time Zone Database (TZDB) ID such as \
+                 'America/Los_Angeles' to include daylight saving time. Fixed offsets are supported using 'GMT-03:00' \
+                 or 'GMT+03:00'. Or use 'UTC' without time zone and daylight saving time."
+            )));
+        }
+        self.config.set(key, value);
         Ok(Outcome::Done)
     }
 

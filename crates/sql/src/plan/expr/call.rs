@@ -59,8 +59,8 @@ impl ExprBinder<'_> {
         if call.star {
             return Err(invalid_at(span, format!("'*' is not an argument of function {name}")));
         }
-        // The functions that Flink still checks the old way.
-        if matches!(name.as_str(), "IF" | "ABS") {
+        let types_null = matches!(name.as_str(), "COALESCE" | "IFNULL" | "NULLIF" | "GREATEST" | "LEAST" | "TYPEOF");
+        if !types_null && !name.starts_with("ARRAY_") && !name.starts_with("MAP_") {
             call.args.iter().try_for_each(|a| super::refuse_null(&a.value))?;
         }
         let args = self.call_args(call)?;

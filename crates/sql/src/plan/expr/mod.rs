@@ -124,6 +124,9 @@ impl<'e> ExprBinder<'e> {
             ExprKind::Json(call) => self.json(call, e.span),
             ExprKind::Field { expr, name } => self.field(self.bind(expr)?, name),
             ExprKind::Index { expr, index } => self.index(expr, index, e.span),
+            ExprKind::Array(items) if !items.is_empty() && items.iter().all(|e| refuse_null(e).is_err()) => {
+                Err(invalid_at(e.span, "Parameters must be of the same type"))
+            }
             ExprKind::Array(items) => self.call("ARRAY", self.bind_all(items)?, e.span),
             ExprKind::Map(entries) => {
                 let mut args = Vec::with_capacity(entries.len() * 2);
@@ -301,6 +304,10 @@ impl<'e> ExprBinder<'e> {
         otherwise: Option<&ast::Expr>,
         span: Span,
     ) -> Result<Expr> {
+        let results = branches.iter().map(|(_, then)| then).chain(otherwise);
+        if results.clone().all(|e| refuse_null(e).is_err()) {
+            return Err(invalid_at(span, "ELSE clause or at least one THEN clause must be non-NULL"));
+        }
         let mut bound = Vec::with_capacity(branches.len());
         for (whens, then) in branches {
             let mut condition: Option<Expr> = None;
@@ -370,6 +377,9 @@ impl<'e> ExprBinder<'e> {
     }
 
     fn is(&self, expr: &ast::Expr, test: IsTest, negated: bool, span: Span) -> Result<Expr> {
+        if !matches!(test, IsTest::Null | IsTest::Unknown) {
+            refuse_null(expr)?;
+        }
         let input = self.bind(expr)?;
         let name = match (test, negated) {
             (IsTest::Null, false) => "IS NULL",
@@ -430,6 +440,11 @@ impl<'e> ExprBinder<'e> {
             Ok(())
         };
         match &e.kind {
+            ExprKind::Extract { expr, .. } | ExprKind::Trim { expr, .. } | ExprKind::Substring { expr, .. }
+                if refuse_null(expr).is_err() =>
+            {
+                Err(invalid_at(expr.span, "Illegal use of 'NULL'"))
+            }
             ExprKind::Extract { unit, expr } => {
                 self.call("EXTRACT", vec![text_literal(unit.name()), self.bind(expr)?], span)
             }
