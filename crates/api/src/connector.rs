@@ -60,6 +60,11 @@ pub trait ConnectorFactory: Send + Sync {
     /// The option value that names it.
     fn identifier(&self) -> &'static str;
 
+    /// Whether scripts may name it; false for what the engine makes tables of by itself.
+    fn is_public(&self) -> bool {
+        true
+    }
+
     /// Checks every option and makes a source. Opens nothing: planning must not need the network.
     fn source(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Source>> {
         let _ = (table, config);
@@ -266,7 +271,8 @@ impl ConnectorRegistry {
             )));
         };
         self.factories.get(name.as_str()).ok_or_else(|| {
-            let known: Vec<&str> = self.factories.keys().copied().collect();
+            let public = self.factories.iter().filter(|(_, factory)| factory.is_public());
+            let known: Vec<&str> = public.map(|(name, _)| *name).collect();
             Error::invalid(format!(
                 "Cannot discover a connector using option: 'connector'='{name}'. Could not find any factory for \
                  identifier '{name}'. Available factory identifiers are: {}",

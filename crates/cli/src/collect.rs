@@ -27,7 +27,14 @@ impl ConnectorFactory for CollectFactory {
         "collect"
     }
 
+    fn is_public(&self) -> bool {
+        false
+    }
+
     fn sink(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Sink>> {
+        if table.identifier != self.identifier() {
+            return Err(Error::invalid("Connector 'collect' is not for tables; SELECT uses it to show rows."));
+        }
         let zone = config.time_zone().to_owned();
         Ok(Arc::new(CollectSink {
             schema: table.physical.clone(),

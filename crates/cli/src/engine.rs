@@ -76,11 +76,10 @@ impl Engine {
 
     /// Cancels what runs and waits for it to end.
     pub async fn cancel_all(&self) {
-        for job in self.cluster.jobs() {
-            // A job that has already ended cannot be cancelled; that is as good.
-            if job.cancel().is_ok() {
-                let _ = job.wait().await;
-            }
+        // A job that has already ended cannot be cancelled; that is as good.
+        let stopping: Vec<JobHandle> = self.cluster.jobs().into_iter().filter(|job| job.cancel().is_ok()).collect();
+        for job in stopping {
+            let _ = job.wait().await;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
@@ -17,6 +18,9 @@ use crate::progress::Progress;
 use crate::remote::Remote;
 use crate::signals::Signals;
 use crate::tableau;
+
+/// How long jobs may take to stop. One that writes to a pipe nobody reads from would never stop.
+pub const STOP_WAIT: Duration = Duration::from_secs(5);
 
 /// Where the jobs of a script run.
 pub enum Target {
@@ -192,10 +196,9 @@ impl Script {
         };
         if ended.is_err() {
             jobs.iter().for_each(Running::cancel);
-            for job in &jobs {
-                // They end as cancelled; what counts is that no row is written after the process has said how it ended.
-                let _ = job.wait().await;
-            }
+            // They end as cancelled; what counts is that no row is written after the process has said how it ended.
+            let stopped = futures::future::join_all(jobs.iter().map(Running::wait));
+            let _ = tokio::time::timeout(STOP_WAIT, stopped).await;
         }
         progress.stop();
         for job in &jobs {

@@ -21,7 +21,8 @@ pub async fn standalone(args: StandaloneArgs, signals: Signals) -> Result<()> {
         .notice(&format!("REST on http://{address} - submit with: tidegate run --endpoint http://{address} FILE.sql"));
     signals.wait().await;
     console.notice("stopping");
-    engine.cancel_all().await;
+    // What has not stopped by then is blocked, and the end of the process stops it.
+    let _ = tokio::time::timeout(script::STOP_WAIT, engine.cancel_all()).await;
     Ok(())
 }
 
