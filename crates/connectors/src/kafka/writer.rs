@@ -26,6 +26,9 @@ use super::options::{Partitioning, Topics};
 use super::sink::{HeaderColumn, SinkTable, Target};
 use crate::format::Encoder;
 
+/// How soon a full send queue is tried again though no acknowledgement has come.
+const FULL_QUEUE_RETRY: Duration = Duration::from_millis(5);
+
 /// What acknowledgements tell the writer.
 struct Progress {
     in_flight: AtomicUsize,
@@ -112,8 +115,11 @@ impl Sender {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
                     record = back;
-                    // Full means that acknowledgements are due, and each of them wakes us.
-                    self.progress.changed.notified().await;
+                    // Full means that acknowledgements are due, and each of them wakes us. But the client
+                    // makes room only after it has told of a whole set of them, so the last wake-up may come
+                    // too early: the timeout is for that one.
+                    let woken = self.progress.changed.notified();
+                    let _ = tokio::time::timeout(FULL_QUEUE_RETRY, woken).await;
                     if let Err(error) = self.progress.check() {
                         self.progress.in_flight.fetch_sub(1, Ordering::AcqRel);
                         return Err(error);
