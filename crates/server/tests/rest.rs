@@ -134,3 +134,38 @@ async fn errors_have_flinks_shape() {
     assert_eq!(ask("PATCH", &format!("/jobs/{JOB}?mode=cancel")).await.0, StatusCode::ACCEPTED);
     assert_eq!(ask("PATCH", &format!("/jobs/{JOB}?mode=stop")).await.0, StatusCode::PERMANENT_REDIRECT);
 }
+
+#[tokio::test]
+async fn what_the_web_ui_asks_of_a_vertex() {
+    let at = |rest: &str| format!("/jobs/{JOB}/vertices/cbc357ccb763df2852fee8c4fc7d55f2{rest}");
+    let (_, vertex) = ask("GET", &at("")).await;
+    let read = &vertex["aggregated"]["metrics"]["read-records"];
+    assert_eq!((&read["sum"], &read["avg"], &read["p95"]), (&json!(82), &json!(41), &json!(41)));
+    assert_eq!(vertex["aggregated"]["status-duration"]["INITIALIZING"]["max"], 10);
+    assert_eq!(vertex["maxParallelism"], 128);
+    let (_, times) = ask("GET", &at("/subtasktimes")).await;
+    assert_eq!(times["subtasks"][1]["timestamps"]["RUNNING"], 1010);
+    assert_eq!(times["subtasks"][1]["timestamps"]["FAILED"], 0);
+    let (_, managers) = ask("GET", &at("/taskmanagers")).await;
+    assert_eq!(managers["taskmanagers"][0]["status-counts"]["RUNNING"], 2);
+    assert_eq!(ask("GET", &at("/accumulators")).await.1["user-accumulators"], json!([]));
+    assert_eq!(ask("GET", &at("/jm-operator-metrics")).await.1, json!([]));
+}
+
+#[tokio::test]
+async fn what_the_web_ui_asks_of_a_job_without_checkpoints() {
+    for (path, text) in [
+        ("checkpoints", "Checkpointing has not been enabled.".to_owned()),
+        ("checkpoints/config", format!("Checkpointing is not enabled for this job ({JOB}).")),
+    ] {
+        let (status, body) = ask("GET", &format!("/jobs/{JOB}/{path}")).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+        assert!(body["errors"][0].as_str().is_some_and(|e| e.ends_with(&text)), "{body}");
+    }
+    let (_, accumulators) = ask("GET", &format!("/jobs/{JOB}/accumulators")).await;
+    assert_eq!(accumulators["user-task-accumulators"], json!([]));
+    let (_, restarts) = ask("GET", "/jobs/metrics?get=numRestarts&agg=max").await;
+    assert_eq!(restarts, json!([{ "id": "numRestarts", "max": 0.0 }]));
+    let (_, result) = ask("GET", &format!("/jobs/{JOB}/execution-result")).await;
+    assert_eq!(result, json!({ "status": { "id": "IN_PROGRESS" } }));
+}
