@@ -17,6 +17,7 @@ use tidegate_api::{Error, Result, Value};
 use crate::functions::ResolveError;
 use crate::functions::json::check_json;
 
+mod decimal_moments;
 mod distinct;
 mod extreme;
 mod gather;
@@ -25,6 +26,7 @@ mod moments;
 mod numeric;
 mod rows;
 
+use decimal_moments::{DecimalMoments, SCALE};
 use distinct::Distinct;
 use extreme::{BooleanExtreme, Extreme, RetractableExtreme, StringExtreme};
 use gather::{Gather, Gathering};
@@ -133,8 +135,12 @@ pub fn resolve(
         "ARRAY_AGG" => Ok(LogicalType::new(TypeKind::Array(Box::new(arg.clone())))),
         "PERCENTILE" => resolve_percentile(arg_types, params),
         _ if name.starts_with("JSON_") => resolve_json(name, arg_types),
-        _ if arg.is_numeric() && !matches!(arg.kind, TypeKind::Decimal(..)) => Ok(arg.with_nullable(true)),
-        _ => bad(format!("{name} does not support the type {arg}; cast it to DOUBLE")),
+        _ => match arg.kind {
+            TypeKind::Decimal(_, scale) if scale <= SCALE => Ok(LogicalType::new(TypeKind::Decimal(38, SCALE))),
+            TypeKind::Decimal(..) => bad(format!("{name} does not support the type {arg}; cast it to DOUBLE")),
+            _ if arg.is_numeric() => Ok(arg.with_nullable(true)),
+            _ => bad(format!("{name} does not support the type {arg}; cast it to DOUBLE")),
+        },
     }
 }
 
@@ -226,6 +232,10 @@ pub fn state_types(call: &AggregateCall) -> Result<Vec<LogicalType>> {
         "SUM" | "MIN" | "MAX" => vec![call.ty.with_nullable(true)],
         "AVG" => vec![avg_total(arg_type(call)?), bigint()],
         name if moment(name).is_some() => {
+            if let TypeKind::Decimal(_, scale) = arg_type(call)?.kind {
+                let sum = |scale| LogicalType::new(TypeKind::Decimal(38, scale));
+                return Ok(vec![sum(2 * scale), sum(scale), bigint()]);
+            }
             let wide = if arg_type(call)?.is_integer() { TypeKind::BigInt } else { TypeKind::Double };
             vec![LogicalType::new(wide.clone()), LogicalType::new(wide), bigint()]
         }
@@ -293,9 +303,10 @@ fn plain(call: &AggregateCall, retracts: bool) -> Result<Box<dyn GroupedAccumula
             let object = name.starts_with("JSON_OBJECTAGG");
             Ok(Box::new(JsonAggregate::new(object, json_skips_nulls(name, &call.params), arg.clone())))
         }
-        name => match moment(name) {
-            Some(moment) if arg.is_integer() => Ok(Box::new(Moments::<Int64Type>::new(moment, ty))),
-            Some(moment) if arg.is_approximate() => Ok(Box::new(Moments::<Float64Type>::new(moment, ty))),
+        name => match (moment(name), &arg.kind) {
+            (Some(moment), TypeKind::Decimal(_, scale)) => Ok(Box::new(DecimalMoments::new(moment, *scale))),
+            (Some(moment), _) if arg.is_integer() => Ok(Box::new(Moments::<Int64Type>::new(moment, ty))),
+            (Some(moment), _) if arg.is_approximate() => Ok(Box::new(Moments::<Float64Type>::new(moment, ty))),
             _ => Err(Error::unsupported(format!("the aggregate {name}({arg}) is not supported"))),
         },
     }

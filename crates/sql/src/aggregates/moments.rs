@@ -275,7 +275,8 @@ impl Percentile {
         if total == 0 {
             return None;
         }
-        let position = (total - 1) as f64 * fraction;
+        // Ranks count from one, as in Flink: the last digits of the result depend on it.
+        let position = (total - 1) as f64 * fraction + 1.0;
         let (low, high) = (position.floor() as i64, position.ceil() as i64);
         let pick = |index: i64| {
             let mut before = 0;
@@ -284,7 +285,7 @@ impl Percentile {
                 (before > index).then_some(v.0)
             })
         };
-        let (a, b) = (pick(low)?, pick(high)?);
+        let (a, b) = (pick(low - 1)?, pick(high - 1)?);
         Some(if low == high || a == b { a } else { (high as f64 - position) * a + (position - low as f64) * b })
     }
 }

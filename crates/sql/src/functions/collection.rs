@@ -13,7 +13,7 @@ use tidegate_api::types::{Field, LogicalType, TypeKind, list_field, row_fields};
 use tidegate_api::value::Value;
 
 use super::args::{count, expect, expect_int, literal_int};
-use super::coerce::unify;
+use super::coerce::least_restrictive;
 use super::columns::{arrow_failure, collect, ints, typed};
 use super::compare::same_value;
 use super::value_array::{array_from_values, map_array, value_at};
@@ -29,11 +29,13 @@ pub static FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction { name: "ELEMENT", resolve: element, kernel: element_kernel },
 ];
 
+const DIFFERENT: &str = "Parameters must be of the same type";
+
 fn array(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
     if args.is_empty() {
         return Err("Require at least 1 argument".into());
     }
-    let element = unify(args)?;
+    let element = least_restrictive(args).map_err(|_| DIFFERENT)?;
     Ok(LogicalType::not_null(TypeKind::Array(Box::new(element))))
 }
 
@@ -70,9 +72,10 @@ fn map(args: &mut Vec<Expr>) -> Result<LogicalType, String> {
         if i % 2 == 0 { keys.push(arg) } else { values.push(arg) }
     }
     if keys.iter().chain(&values).any(|e| e.ty.kind == TypeKind::Null) {
-        return Err("Parameters must be of the same type".into());
+        return Err(DIFFERENT.into());
     }
-    let (key, value) = (unify(&mut keys)?, unify(&mut values)?);
+    let common = |side: &mut [Expr]| least_restrictive(side).map_err(|_| DIFFERENT);
+    let (key, value) = (common(&mut keys)?, common(&mut values)?);
     args.extend(keys.into_iter().zip(values).flat_map(|(k, v)| [k, v]));
     Ok(LogicalType::not_null(TypeKind::Map(Box::new(key), Box::new(value))))
 }

@@ -200,6 +200,11 @@ impl Planner<'_> {
                 return Err(invalid_at(name.span, message));
             }
         }
+        let left_out = |t: &&Target| t.value.is_none() && t.constant.is_none() && !t.ty.nullable;
+        if let Some(target) = targets.iter().find(left_out) {
+            let message = format!("Column '{}' has no default value and does not allow NULLs", target.name);
+            return Err(invalid_at(insert.target.span(), message));
+        }
         Ok(targets)
     }
 
