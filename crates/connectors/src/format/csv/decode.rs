@@ -124,7 +124,11 @@ impl Decoder for CsvDecoder {
                 Found::NeedMore => break,
                 Found::Record(len) => (len, self.push_record()),
                 Found::Malformed(len, reason) => (len, self.reject(DecodeError::message(reason))),
-                // In a file, a blank line is a record of one empty field.
+                Found::Blank(len) if self.format.allow_comments => {
+                    self.metrics.blank.add(1);
+                    (len, Ok(0))
+                }
+                // Without comments to skip, Jackson makes a record of one empty field of a blank line in a file.
                 Found::Blank(len) => (len, self.push_record()),
                 Found::Comment(len) => (len, Ok(0)),
             };

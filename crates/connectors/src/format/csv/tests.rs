@@ -50,6 +50,8 @@ fn errors_name_the_line_and_may_be_ignored_by_field() {
         ["[1, two\nlines, 2.5]", "[2, b, null]", "[null, null, null]", "[3, c, null]", "[4, d, null]", "[7, g, 1.0]"];
     assert_eq!(rows.expect("rows"), expected);
     assert_eq!((metrics.errors.get(), metrics.field_errors.get(), metrics.blank.get()), (2, 3, 0));
+    let (rows, metrics) = decode_file("csv", &[IGNORE[0], ("allow-comments", "true")], &row, "1,a,1\n\n2,b,2\n");
+    assert_eq!((rows.expect("rows").len(), metrics.blank.get()), (2, 1));
     let message = error(&row, &[], text);
     assert!(message.starts_with("Failed to deserialize CSV '2,b,' at line 3: field 'n': an empty text"), "{message}");
     assert!(error(&row, &[], "4,d\n").contains("Row length mismatch. 3 fields expected but was 2."));
