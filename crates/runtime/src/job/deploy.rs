@@ -277,7 +277,8 @@ impl<'a> Builder<'a> {
         let source = factory.source(&spec.table, &self.graph.config)?;
         let enumerator = source.enumerator()?;
         let assignment = enumerator.assignment();
-        let (requests, requested) = mpsc::unbounded_channel();
+        // A subtask has at most one request open.
+        let (requests, requested) = mpsc::channel(planned.parallelism);
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..planned.parallelism).map(|_| mpsc::channel(QUEUE_ELEMENTS)).unzip();
         runnables.push(Runnable {
@@ -340,7 +341,7 @@ impl<'a> Builder<'a> {
 struct SharedSource {
     source: Arc<dyn Source>,
     assignment: SplitAssignment,
-    requests: mpsc::UnboundedSender<usize>,
+    requests: mpsc::Sender<usize>,
     splits: std::vec::IntoIter<mpsc::Receiver<SplitMessage>>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) async fn enumerate(
     mut enumerator: Box<dyn SplitEnumerator>,
     bounded: bool,
     subtasks: Vec<mpsc::Sender<SplitMessage>>,
-    mut requests: mpsc::UnboundedReceiver<usize>,
+    mut requests: mpsc::Receiver<usize>,
 ) -> Result<()> {
     // A bounded source reads what exists when it starts.
     let interval = if bounded { None } else { enumerator.discovery_interval() };

@@ -35,7 +35,7 @@ pub(crate) struct SourceTask {
     /// Splits from the enumerator.
     pub splits: mpsc::Receiver<SplitMessage>,
     /// Asks the enumerator for another split.
-    pub requests: mpsc::UnboundedSender<usize>,
+    pub requests: mpsc::Sender<usize>,
     pub assignment: SplitAssignment,
     pub subtask: usize,
 }
@@ -127,8 +127,9 @@ impl SourceTask {
     }
 
     fn request_split(&self) {
-        // The enumerator is gone only if it failed, which ends this task too.
-        let _ = self.requests.send(self.subtask);
+        // There is room: this is the only open request. The enumerator is gone only if it failed, which ends
+        // this task too.
+        let _ = self.requests.try_send(self.subtask);
     }
 
     fn take_splits(
