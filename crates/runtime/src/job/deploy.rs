@@ -9,7 +9,7 @@ use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
 use tidegate_api::{Batch, Error, Result, Schema, Value};
 use tidegate_time::Cutter;
 use tidegate_window::Zone;
-use tokio::sync::mpsc;
+use tokio::sync::{Barrier, mpsc};
 
 use super::cluster::ClusterOptions;
 use super::execution::Runnable;
@@ -286,7 +286,8 @@ impl<'a> Builder<'a> {
             subtask: None,
             future: Box::pin(enumerate(enumerator, source.is_bounded(), senders, requested)),
         });
-        Ok(SharedSource { source, assignment, requests, splits: receivers.into_iter() })
+        let start = Arc::new(Barrier::new(planned.parallelism));
+        Ok(SharedSource { source, assignment, requests, start, splits: receivers.into_iter() })
     }
 
     fn source_task(
@@ -323,6 +324,7 @@ impl<'a> Builder<'a> {
             clock: self.options.clock.clone(),
             splits: shared.splits.next().ok_or_else(|| Error::internal("a source subtask too many"))?,
             requests: shared.requests.clone(),
+            start: shared.start.clone(),
             assignment: shared.assignment,
             subtask: subtask.index,
         })
@@ -342,6 +344,7 @@ struct SharedSource {
     source: Arc<dyn Source>,
     assignment: SplitAssignment,
     requests: mpsc::Sender<usize>,
+    start: Arc<Barrier>,
     splits: std::vec::IntoIter<mpsc::Receiver<SplitMessage>>,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 /// What the enumerator tells a subtask.
 #[derive(Debug)]
 pub(crate) enum SplitMessage {
-    /// Read these, too. The first message of an eager source may be empty: nothing for you (yet).
+    /// Read these, too. May be empty: nothing for you (yet).
     Add(Vec<Split>),
     /// Nothing will be added any more.
     NoMore,
@@ -61,7 +61,12 @@ pub(crate) async fn enumerate(
             }
             tokio::select! {
                 request = requests.recv() => match request {
-                    Some(subtask) => waiting.push_back(subtask),
+                    Some(subtask) => {
+                        if unassigned.is_empty() {
+                            send(&subtasks[subtask], SplitMessage::Add(Vec::new())).await?;
+                        }
+                        waiting.push_back(subtask);
+                    }
                     None => return Ok(()),
                 },
                 () = &mut next_look => break,

@@ -17,7 +17,7 @@ use tidegate_api::connector::{Source, SourceBatch, SourceEvent, SourceReader, Sp
 use tidegate_api::function::EvalContext;
 use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
 use tidegate_time::Clock;
-use tokio::sync::mpsc;
+use tokio::sync::{Barrier, mpsc};
 
 pub(crate) use enumerator::{SplitMessage, enumerate};
 pub(crate) use event_time::{EventTime, EventTimeParts};
@@ -38,6 +38,10 @@ pub(crate) struct SourceTask {
     pub requests: mpsc::Sender<usize>,
     pub assignment: SplitAssignment,
     pub subtask: usize,
+    /// Where the subtasks of the source wait for each other before the first row: one that has nothing to
+    /// read must have said so to every receiver, or it would hold the watermark for as long as that takes,
+    /// and whether a row is late would depend on who speaks first.
+    pub start: Arc<Barrier>,
 }
 
 enum Next {
@@ -55,6 +59,12 @@ struct Progress {
     listening: bool,
 }
 
+impl Progress {
+    fn is_over(&self) -> bool {
+        self.complete && self.live == 0
+    }
+}
+
 impl SourceTask {
     /// Reads to the end of the source; an unbounded one has none.
     pub(crate) async fn run(mut self, mut task: Task, mut reader: Box<dyn SourceReader>) -> Result<()> {
@@ -63,7 +73,16 @@ impl SourceTask {
             self.request_split();
         }
         let mut out = Vec::new();
-        while !(progress.complete && progress.live == 0) {
+        let first = self.splits.recv().await;
+        self.take_splits(first, reader.as_mut(), &mut progress, &mut out)?;
+        for element in out.drain(..) {
+            task.emit(element).await?;
+        }
+        let reads = !progress.is_over();
+        if reads {
+            self.start.wait().await;
+        }
+        while !progress.is_over() {
             let next = self.next(&mut task, reader.as_mut(), progress.listening).await?;
             let read_at_ms = self.clock.monotonic_ms();
             match next {
@@ -90,13 +109,17 @@ impl SourceTask {
             if let Some(event_time) = self.event_time.as_mut().filter(|_| away_ms > 0) {
                 event_time.not_asked(away_ms);
             }
-            tokio::task::consume_budget().await;
+            // A batch can take a millisecond; other tasks of this thread want their turn.
+            tokio::task::yield_now().await;
         }
         if let Some(event_time) = &mut self.event_time {
             event_time.end();
         }
         task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
         task.emit(StreamElement::EndOfInput).await?;
+        if !reads {
+            self.start.wait().await;
+        }
         task.finish().await
     }
 
@@ -156,10 +179,9 @@ impl SourceTask {
         Ok(())
     }
 
-    /// An eager subtask without splits holds nothing back. (One that asks for splits one by one will
-    /// get the next at once.)
+    /// A subtask that was told that there is nothing for it holds nothing back.
     fn idle_without_splits(&mut self, progress: &Progress, out: &mut Vec<StreamElement>) {
-        let waits = progress.live == 0 && !progress.complete && self.assignment == SplitAssignment::Eager;
+        let waits = progress.live == 0 && !progress.complete;
         if let Some(event_time) = self.event_time.as_mut().filter(|_| waits) {
             event_time.idle_without_splits(out);
         }
