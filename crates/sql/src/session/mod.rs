@@ -131,7 +131,12 @@ impl Session {
                 Some(inserts) => self.inserts(&inserts),
             },
             Statement::Query(query) => self.query(&query),
-            Statement::Explain { details: _, statement } => self.explain(*statement),
+            Statement::Explain { details, statement } => match details.first() {
+                None => self.explain(*statement),
+                Some(detail) => Err(Error::unsupported(format!(
+                    "EXPLAIN {detail} is not supported by Tidegate yet; plain EXPLAIN is."
+                ))),
+            },
             Statement::Set(None) => Ok(self.settings()),
             Statement::Set(Some((key, value))) => self.set(&key, &value),
             Statement::Reset(key) => Ok(self.reset(key.as_deref())),
