@@ -30,7 +30,7 @@ const OWNERS: &[(&str, &str)] = &[
 const LINES_MAX: usize = 800;
 
 /// Words that say where or how the project was written instead of what it is.
-const WORDS: &[&str] = &["FIXME", "XXX:", "/work/", "/home/"];
+const WORDS: &[&str] = &["FIXME", "XXX:", "/home/", "/root/"];
 
 /// Runs all rules and lists every violation.
 pub fn tidy() -> Result<(), String> {
