@@ -16,20 +16,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on, for as long as the process lives.
+    /// Listens from now on, for as long as the process lives. The handlers are in place on return: a signal
+    /// that comes before the listening task has its first turn must not end the process by itself.
     pub fn listen() -> Signals {
         let (sender, received) = watch::channel(None);
+        let mut handlers = Handlers::install();
         tokio::spawn(async move {
-            let mut terminate = Terminate::new();
             loop {
-                let code = tokio::select! {
-                    heard = tokio::signal::ctrl_c() => match heard {
-                        Ok(()) => INTERRUPTED,
-                        // Signals cannot be received; then they end the process by themselves.
-                        Err(_) => return,
-                    },
-                    () = terminate.received() => TERMINATED,
-                };
+                let code = handlers.next().await;
                 if sender.borrow().is_some() {
                     std::process::exit(i32::from(code));
                 }
@@ -59,27 +53,52 @@ impl Signals {
     }
 }
 
-/// SIGTERM where there is such a thing.
-struct Terminate {
-    #[cfg(unix)]
-    signal: Option<tokio::signal::unix::Signal>,
+/// What is installed for the signals. One that cannot be caught ends the process by itself.
+#[cfg(unix)]
+struct Handlers {
+    interrupt: Option<tokio::signal::unix::Signal>,
+    terminate: Option<tokio::signal::unix::Signal>,
 }
 
-impl Terminate {
-    fn new() -> Terminate {
-        Terminate {
-            #[cfg(unix)]
-            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok(),
-        }
+#[cfg(unix)]
+impl Handlers {
+    fn install() -> Handlers {
+        use tokio::signal::unix::{SignalKind, signal};
+        Handlers { interrupt: signal(SignalKind::interrupt()).ok(), terminate: signal(SignalKind::terminate()).ok() }
     }
 
-    async fn received(&mut self) {
-        #[cfg(unix)]
-        if let Some(signal) = &mut self.signal
-            && signal.recv().await.is_some()
-        {
-            return;
+    /// The exit code of the next signal.
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            () = received(&mut self.interrupt) => INTERRUPTED,
+            () = received(&mut self.terminate) => TERMINATED,
         }
-        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(unix)]
+async fn received(handler: &mut Option<tokio::signal::unix::Signal>) {
+    if let Some(handler) = handler
+        && handler.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}
+
+#[cfg(not(unix))]
+struct Handlers;
+
+#[cfg(not(unix))]
+impl Handlers {
+    fn install() -> Handlers {
+        Handlers
+    }
+
+    async fn next(&mut self) -> u8 {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        INTERRUPTED
     }
 }
