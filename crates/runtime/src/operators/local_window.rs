@@ -2,8 +2,8 @@
 //!
 //! A slice's partials leave right before the watermark that closes the slice, so the second phase sees them
 //! while the windows that the rows belong to are as open as they were when the rows came; rows of a slice
-//! that is already closed leave before the next watermark that closes any. Slices that stay open are kept:
-//! partitions run ahead of each other, and what leaves early is counted in many small partials.
+//! that is already closed leave with their batch. Slices that stay open are kept: partitions run ahead of
+//! each other, and what leaves early is counted in many small partials.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub(super) struct LocalWindowAggregate {
     needed: Vec<usize>,
     slices: BTreeMap<Timestamp, GroupSet>,
     next_fire: NextFire,
+    watermark: Watermark,
     schema: Arc<ArrowSchema>,
 }
 
@@ -58,6 +59,7 @@ impl LocalWindowAggregate {
             set,
             slices: BTreeMap::new(),
             next_fire: NextFire::new(),
+            watermark: Watermark::MIN,
             schema: output.to_arrow(),
         })
     }
@@ -94,6 +96,11 @@ impl Operator for LocalWindowAggregate {
         if self.slices.values().map(GroupSet::len).sum::<usize>() > GROUPS_MAX {
             self.flush(None, out)?;
         }
+        // Rows behind the watermark are judged by the second phase under the watermark they came with.
+        let oldest = self.slices.first_key_value();
+        if oldest.is_some_and(|(end, _)| self.windows.is_fired(*end, self.watermark.timestamp())) {
+            self.flush(Some(self.watermark), out)?;
+        }
         Ok(())
     }
 
@@ -101,6 +108,7 @@ impl Operator for LocalWindowAggregate {
         if self.next_fire.reached(&self.windows, watermark) {
             self.flush(Some(watermark), out)?;
         }
+        self.watermark = watermark;
         out.watermark(watermark);
         Ok(())
     }
