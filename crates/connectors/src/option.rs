@@ -10,15 +10,8 @@ use tidegate_api::connector::TableDescriptor;
 use tidegate_api::{Error, Result};
 
 /// Options every table takes. `scan.watermark.*` is read by the planner, not by connectors.
-const COMMON: [&str; 7] = [
-    "connector",
-    "property-version",
-    "scan.watermark.emit.strategy",
-    "scan.watermark.idle-timeout",
-    "scan.watermark.alignment.group",
-    "scan.watermark.alignment.max-drift",
-    "scan.watermark.alignment.update-interval",
-];
+const COMMON: [&str; 4] =
+    ["connector", "property-version", "scan.watermark.emit.strategy", "scan.watermark.idle-timeout"];
 
 /// Reads options by key and refuses what nobody read.
 pub struct OptionReader<'a> {

@@ -138,6 +138,11 @@ impl SourceUse {
     }
 
     fn watermark(&self, config: &Configuration) -> Result<Option<WatermarkSpec>> {
+        if let Some(key) = self.table.watermark_options.keys().find(|k| k.starts_with("scan.watermark.alignment.")) {
+            return Err(Error::unsupported(format!(
+                "Watermark alignment (option '{key}') is not supported by Tidegate yet; remove the scan.watermark.alignment options."
+            )));
+        }
         let Some(watermark) = &self.table.watermark else { return Ok(None) };
         let mut expr = watermark.expr.clone();
         expr.map_inputs(&|i| self.position(i));
