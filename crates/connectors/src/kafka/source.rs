@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::client::{Consumer, Health};
 use super::enumerator::KafkaEnumerator;
-use super::options::{KafkaOptions, OffsetReset, Place, Topics};
+use super::options::{KafkaOptions, OffsetReset, Topics};
 use super::reader::KafkaReader;
 use super::rows::RowBuilder;
 use crate::format::{DecodingFormat, decoding_format};
@@ -94,14 +94,12 @@ impl KafkaSource {
 
 /// Completes the client's settings; also says which group they name.
 fn consumer_config(options: &mut KafkaOptions, identifier: &str) -> Result<(String, ClientConfig)> {
-    let reset = match &options.startup {
-        Place::Earliest | Place::Offsets(_) => "earliest",
-        Place::Latest | Place::Timestamp(_) => "latest",
-        Place::Group => match options.reset {
-            OffsetReset::Earliest => "earliest",
-            OffsetReset::Latest => "latest",
-            OffsetReset::None => "error",
-        },
+    // Start offsets are resolved before the first fetch, so an offset out of range means that records were
+    // deleted before they were read. Unless the user has said where to go on, that is no reason to skip them.
+    let reset = match options.reset {
+        OffsetReset::Earliest => "earliest",
+        OffsetReset::Latest => "latest",
+        OffsetReset::None => "error",
     };
     let properties = &mut options.properties;
     // Positions are ours alone; the end of a partition is how we know that it was asked.
