@@ -24,6 +24,9 @@ const OWNERS: &[(&str, &str)] = &[
     ("rdkafka", "tidegate-connectors"),
     ("axum", "tidegate-server"),
     ("clap", "tidegate-cli"),
+    ("reedline", "tidegate-cli"),
+    ("crossterm", "tidegate-cli"),
+    ("kafka-protocol", "tidegate-broker"),
     ("sonic-rs", "tidegate-connectors"),
 ];
 
