@@ -1,0 +1,4 @@
+//! How a job survives: barriers, alignment, the checkpoint coordinator, manifests, restarts and the two
+//! phases of a commit.
+//!
+//! All of it is pure: facts in, decisions out, with the time as a parameter. Only storage does I/O.
