@@ -101,7 +101,7 @@ pub trait Source: Send + Sync {
     }
 
     /// Finds the splits; runs once per job.
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>>;
+    fn enumerator(&self, ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>>;
 
     /// Reads splits; runs once per subtask.
     fn reader(&self, columns: &[ReadColumn], ctx: ReaderContext) -> Result<Box<dyn SourceReader>>;
@@ -109,6 +109,41 @@ pub trait Source: Send + Sync {
     /// `scan.parallelism`, if set.
     fn parallelism(&self) -> Option<usize> {
         None
+    }
+}
+
+/// Says a line to the user while the job goes on, for trouble that may pass by itself.
+#[derive(Clone)]
+pub struct Notifier(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Notifier {
+    /// Hands each line to `tell`, which must not block for long.
+    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Notifier(Arc::new(tell))
+    }
+
+    /// Nobody listens.
+    pub fn silent() -> Self {
+        Notifier::new(|_| {})
+    }
+
+    /// Warns of something that is probably not as the user means it.
+    pub fn warn(&self, text: &str) {
+        (self.0)(text);
+    }
+}
+
+/// What an enumerator may use.
+#[derive(Clone)]
+pub struct EnumeratorContext {
+    /// Takes what it wants to say; the source's name is put before it.
+    pub notices: Notifier,
+}
+
+impl EnumeratorContext {
+    /// A context nobody listens to.
+    pub fn silent() -> Self {
+        EnumeratorContext { notices: Notifier::silent() }
     }
 }
 

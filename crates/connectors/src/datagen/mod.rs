@@ -15,8 +15,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
-    ConnectorFactory, ReadColumn, ReaderContext, Source, SourceReader, Split, SplitAssignment, SplitEnumerator,
-    TableDescriptor,
+    ConnectorFactory, EnumeratorContext, ReadColumn, ReaderContext, Source, SourceReader, Split, SplitAssignment,
+    SplitEnumerator, TableDescriptor,
 };
 use tidegate_api::{Error, Field, Result, Schema};
 
@@ -76,7 +76,7 @@ impl Source for Datagen {
         self.rows.is_some()
     }
 
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>> {
+    fn enumerator(&self, _ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
         Ok(Box::new(DatagenEnumerator { splits: self.splits, given: false }))
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_api::config::Configuration;
-use tidegate_api::connector::{ConnectorFactory, ReadColumn, ReaderContext, SourceEvent, TableDescriptor};
+use tidegate_api::connector::{
+    ConnectorFactory, EnumeratorContext, ReadColumn, ReaderContext, SourceEvent, TableDescriptor,
+};
 use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Result, Schema, TypeKind};
 
@@ -26,7 +28,7 @@ fn rows(table: &TableDescriptor) -> Result<Vec<String>> {
         let metrics = Arc::new(MetricGroup::default());
         let mut reader =
             source.reader(&columns, ReaderContext { subtask: 0, parallelism: 1, batch_rows: 100, metrics })?;
-        let splits = source.enumerator()?.discover().await?;
+        let splits = source.enumerator(EnumeratorContext::silent())?.discover().await?;
         let mut left = splits.len();
         for split in splits {
             reader.add_split(split)?;

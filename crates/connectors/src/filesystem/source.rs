@@ -12,8 +12,8 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use regex::Regex;
 use tidegate_api::connector::{
-    ReadColumn, ReaderContext, Source, SourceBatch, SourceEvent, SourceReader, Split, SplitAssignment, SplitEnumerator,
-    TableDescriptor,
+    EnumeratorContext, ReadColumn, ReaderContext, Source, SourceBatch, SourceEvent, SourceReader, Split,
+    SplitAssignment, SplitEnumerator, TableDescriptor,
 };
 use tidegate_api::{Error, Field, Result, Schema};
 
@@ -47,7 +47,7 @@ impl Source for FileSource {
         self.format.is_updating()
     }
 
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>> {
+    fn enumerator(&self, _ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
         Ok(Box::new(FileEnumerator {
             path: self.path.clone(),
             pattern: self.pattern.clone(),

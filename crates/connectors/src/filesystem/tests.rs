@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
-    ConnectorFactory, MetadataColumn, ReadColumn, ReaderContext, Source, SourceEvent, TableDescriptor, WriterContext,
+    ConnectorFactory, EnumeratorContext, MetadataColumn, ReadColumn, ReaderContext, Source, SourceEvent,
+    TableDescriptor, WriterContext,
 };
 use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, LogicalType, Result, Schema, TypeKind};
@@ -35,7 +36,7 @@ async fn read(
     batch_rows: usize,
 ) -> Result<(Vec<(Batch, Vec<i64>)>, Vec<String>)> {
     let source = source(table)?;
-    let splits = source.enumerator()?.discover().await?;
+    let splits = source.enumerator(EnumeratorContext::silent())?.discover().await?;
     let metrics = Arc::new(MetricGroup::default());
     let mut reader = source.reader(columns, ReaderContext { subtask: 0, parallelism: 1, batch_rows, metrics })?;
     let ids: Vec<String> = splits.iter().map(|s| s.id.clone()).collect();
@@ -103,7 +104,7 @@ fn rows_before_a_bad_line_go_out_before_the_error() {
         let metrics = Arc::new(MetricGroup::default());
         let ctx = ReaderContext { subtask: 0, parallelism: 1, batch_rows: 100, metrics };
         let mut reader = source.reader(&all(&table), ctx)?;
-        reader.add_split(source.enumerator()?.discover().await?.remove(0))?;
+        reader.add_split(source.enumerator(EnumeratorContext::silent())?.discover().await?.remove(0))?;
         assert!(matches!(reader.next().await?, SourceEvent::Rows(rows) if rows.columns.num_rows() == 1));
         reader.next().await
     });

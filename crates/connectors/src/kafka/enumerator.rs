@@ -1,12 +1,13 @@
 //! Finds partitions and fixes where each is read from and to.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tidegate_api::connector::{Split, SplitAssignment, SplitEnumerator};
+use tidegate_api::connector::{Notifier, Split, SplitAssignment, SplitEnumerator};
 use tidegate_api::{Error, Result};
 
 use super::offsets::{Broker, Partition};
@@ -30,22 +31,32 @@ pub(super) struct KafkaEnumerator {
     /// Everything ever returned. A partition that one answer misses keeps its place.
     known: BTreeSet<Partition>,
     started: bool,
+    notices: Notifier,
+    /// The last discovery failed, and that has been said.
+    failing: bool,
 }
 
 impl KafkaEnumerator {
-    pub fn new(table: Arc<SourceTable>) -> Self {
-        KafkaEnumerator { table, known: BTreeSet::new(), started: false }
+    pub fn new(table: Arc<SourceTable>, notices: Notifier) -> Self {
+        KafkaEnumerator { table, known: BTreeSet::new(), started: false, notices, failing: false }
     }
 }
 
 /// Asks with a client of its own, which goes when the answer is there: the next question comes in
 /// minutes, if at all.
-fn ask(table: &SourceTable, known: &BTreeSet<Partition>, first: bool) -> Result<Vec<PartitionState>> {
+fn ask(
+    table: &SourceTable,
+    known: &BTreeSet<Partition>,
+    first: bool,
+    notices: &Notifier,
+) -> Result<Vec<PartitionState>> {
     let broker = Broker {
         consumer: table.asking_consumer()?,
         bootstrap: table.options.properties.bootstrap.clone(),
         group: table.group.clone(),
         timeout: Duration::from_millis(table.options.properties.api_timeout_ms),
+        // Only the first question holds up the job; of a later one its end is said.
+        waiting: Cell::new(first.then(|| notices.clone())),
     };
     find(&broker, table, known, first)
 }
@@ -87,15 +98,21 @@ fn owner(topic: &str, partition: i32) -> u64 {
 impl SplitEnumerator for KafkaEnumerator {
     async fn discover(&mut self) -> Result<Vec<Split>> {
         let (table, known, first) = (Arc::clone(&self.table), self.known.clone(), !self.started);
-        let task = tokio::task::spawn_blocking(move || ask(&table, &known, first));
+        let notices = self.notices.clone();
+        let task = tokio::task::spawn_blocking(move || ask(&table, &known, first, &notices));
         let found = task.await.map_err(|e| Error::internal(format!("the partition discovery broke: {e}")))?;
         let found = match found {
             Ok(found) => found,
             // The readers' clients go on by themselves; the next discovery sees what this one missed.
-            Err(_) if self.started => return Ok(Vec::new()),
+            Err(error) if self.started => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    self.notices.warn(&format!("new partitions cannot be looked for, trying again: {error}"));
+                }
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(error),
         };
-        self.started = true;
+        (self.started, self.failing) = (true, false);
         let mut splits = Vec::with_capacity(found.len());
         for state in found {
             self.known.insert((state.topic.clone(), state.partition));

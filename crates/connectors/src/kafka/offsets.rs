@@ -1,6 +1,7 @@
 //! Places in partitions become offsets: the questions a job asks before it reads. All calls wait, so
 //! they run on a thread for blocking work.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 use rdkafka::{Offset, TopicPartitionList};
+use tidegate_api::connector::Notifier;
 use tidegate_api::{Error, Result};
 use tokio::time::Instant;
 
@@ -25,7 +27,12 @@ pub(super) struct Broker {
     /// `properties.group.id`, for messages.
     pub group: String,
     pub timeout: Duration,
+    /// Who is told, once, that the brokers do not answer.
+    pub waiting: Cell<Option<Notifier>>,
 }
+
+/// How long the brokers may be silent before the user is told.
+const SILENCE_TOLD_AFTER: Duration = Duration::from_secs(2);
 
 impl Broker {
     /// The partitions of the topics, all of them that exist now.
@@ -186,13 +193,23 @@ impl Broker {
                     self.bootstrap
                 )));
             }
-            if left.is_zero() {
-                let reason = self.consumer.client().context().last_error().unwrap_or_else(|| error.to_string());
-                return Err(Error::job(format!(
-                    "Cannot reach Kafka at '{}' ('properties.bootstrap.servers') within {} ms to ask for {what}: \
-                     {reason}",
+            let reason = || self.consumer.client().context().last_error().unwrap_or_else(|| error.to_string());
+            if self.timeout.saturating_sub(left) >= SILENCE_TOLD_AFTER
+                && let Some(notices) = self.waiting.take()
+            {
+                notices.warn(&format!(
+                    "waiting for Kafka at '{}' ('properties.bootstrap.servers'), for {} s more: {}",
                     self.bootstrap,
-                    self.timeout.as_millis()
+                    left.as_secs(),
+                    reason()
+                ));
+            }
+            if left.is_zero() {
+                return Err(Error::job(format!(
+                    "Cannot reach Kafka at '{}' ('properties.bootstrap.servers') within {} ms to ask for {what}: {}",
+                    self.bootstrap,
+                    self.timeout.as_millis(),
+                    reason()
                 )));
             }
             // A call that fails at once must not become a busy loop.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext};
 use tidegate_api::connector::{
-    MetadataColumn, ReadColumn, ReaderContext, Source, SourceReader, SplitEnumerator, TableDescriptor,
+    EnumeratorContext, MetadataColumn, ReadColumn, ReaderContext, Source, SourceReader, SplitEnumerator,
+    TableDescriptor,
 };
 use tidegate_api::{Error, Result, Schema};
 use tokio::sync::Notify;
@@ -129,8 +130,8 @@ impl Source for KafkaSource {
         self.table.value_format.is_updating()
     }
 
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>> {
-        Ok(Box::new(KafkaEnumerator::new(Arc::clone(&self.table))))
+    fn enumerator(&self, ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
+        Ok(Box::new(KafkaEnumerator::new(Arc::clone(&self.table), ctx.notices)))
     }
 
     fn reader(&self, columns: &[ReadColumn], ctx: ReaderContext) -> Result<Box<dyn SourceReader>> {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_api::connector::{ReaderContext, Sink, Source, SplitAssignment, WriterContext};
+use tidegate_api::connector::{
+    EnumeratorContext, Notifier, ReaderContext, Sink, Source, SplitAssignment, WriterContext,
+};
 use tidegate_api::function::EvalContext;
 use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
 use tidegate_api::{Batch, Error, Result, Schema, Value};
@@ -275,7 +277,9 @@ impl<'a> Builder<'a> {
     ) -> Result<SharedSource> {
         let factory = self.options.connectors.factory(&spec.table)?;
         let source = factory.source(&spec.table, &self.graph.config)?;
-        let enumerator = source.enumerator()?;
+        let (notices, name) = (self.notices.clone(), self.graph.nodes[node].name.clone());
+        let notices = Notifier::new(move |text| notices.warn(format!("{name}: {text}")));
+        let enumerator = source.enumerator(EnumeratorContext { notices })?;
         let assignment = enumerator.assignment();
         // A subtask has at most one request open.
         let (requests, requested) = mpsc::channel(planned.parallelism);

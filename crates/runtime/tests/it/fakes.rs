@@ -125,7 +125,7 @@ impl Source for FakeSource {
         self.bounded
     }
 
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>> {
+    fn enumerator(&self, _ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
         Ok(Box::new(FakeEnumerator {
             discoveries: self.discoveries.clone().into(),
             interval: self.interval,

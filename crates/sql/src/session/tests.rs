@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use tidegate_api::connector::{
-    ConnectorFactory, ReadColumn, ReaderContext, Sink, SinkMode, SinkWriter, Source, SourceReader, SplitEnumerator,
-    TableDescriptor, WriterContext,
+    ConnectorFactory, EnumeratorContext, ReadColumn, ReaderContext, Sink, SinkMode, SinkWriter, Source, SourceReader,
+    SplitEnumerator, TableDescriptor, WriterContext,
 };
 
 use super::*;
@@ -16,7 +16,7 @@ impl Source for Stub {
         true
     }
 
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>> {
+    fn enumerator(&self, _ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
         Err(Error::internal("a stub is never read"))
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
-    ConnectorFactory, MetadataColumn, ReadColumn, ReaderContext, SinkWriter, Source, SourceEvent, SourceReader,
-    SplitEnumerator, TableDescriptor, WriterContext,
+    ConnectorFactory, EnumeratorContext, MetadataColumn, ReadColumn, ReaderContext, SinkWriter, Source, SourceEvent,
+    SourceReader, SplitEnumerator, TableDescriptor, WriterContext,
 };
 use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, Field, LogicalType, Result, Schema, TypeKind};
@@ -91,7 +91,7 @@ impl Reading {
         let metrics = Arc::new(MetricGroup::default());
         let ctx = ReaderContext { subtask: 0, parallelism: 1, batch_rows: 8192, metrics: Arc::clone(&metrics) };
         Ok(Reading {
-            enumerator: source.enumerator()?,
+            enumerator: source.enumerator(EnumeratorContext::silent())?,
             reader: source.reader(&columns, ctx)?,
             splits: Vec::new(),
             finished: BTreeSet::new(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
-    ConnectorFactory, ConnectorRegistry, ReadColumn, ReaderContext, Sink, SinkMode, SinkWriter, Source, SourceReader,
-    SplitEnumerator, TableDescriptor, WriterContext,
+    ConnectorFactory, ConnectorRegistry, EnumeratorContext, ReadColumn, ReaderContext, Sink, SinkMode, SinkWriter,
+    Source, SourceReader, SplitEnumerator, TableDescriptor, WriterContext,
 };
 use tidegate_api::error::{Error, Result};
 use tidegate_api::graph::{JobGraph, OperatorSpec, SourceSpec};
@@ -31,7 +31,7 @@ impl Source for StubSource {
         self.updating
     }
 
-    fn enumerator(&self) -> Result<Box<dyn SplitEnumerator>> {
+    fn enumerator(&self, _ctx: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
         Err(Error::internal("a stub is never read"))
     }
 
