@@ -1,6 +1,7 @@
 //! Says that rows were dropped as late: at most one line every ten seconds for each operator, and at the
-//! end the sum, unless one line has said it all.
+//! end the sum, unless one line has said it all. Remembers for which windows they came.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_api::text::format_timestamp_sql;
@@ -9,8 +10,11 @@ use tidegate_window::Zone;
 
 use crate::notices::JobNotices;
 use crate::operator::{LateListener, LateRows};
+use crate::view::LateWindowView;
 
 const NOTICE_INTERVAL_MS: i64 = 10_000;
+/// Windows with late rows that are remembered, those that lost a row last.
+const WINDOWS_MAX: usize = 64;
 
 /// Collects the late rows of one operator, over all its subtasks.
 pub(crate) struct LateReporter {
@@ -31,6 +35,25 @@ struct State {
     told_at_ms: Option<i64>,
     /// Lines so far.
     lines: u64,
+    /// The one that lost a row last at the back.
+    windows: VecDeque<LateWindowView>,
+}
+
+impl State {
+    fn remember(&mut self, rows: LateRows) {
+        let is_it = |w: &LateWindowView| (w.start, w.end) == (rows.window_start, rows.window_end);
+        let mut window = match self.windows.iter().rposition(is_it) {
+            Some(at) => self.windows.remove(at),
+            None => None,
+        }
+        .unwrap_or(LateWindowView { start: rows.window_start, end: rows.window_end, rows: 0, watermark: 0 });
+        window.rows += rows.count;
+        window.watermark = rows.watermark;
+        if self.windows.len() == WINDOWS_MAX {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(window);
+    }
 }
 
 impl LateReporter {
@@ -46,6 +69,12 @@ impl LateReporter {
     /// All late rows so far.
     pub(crate) fn total(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+
+    /// All late rows so far, and the windows they were for.
+    pub(crate) fn windows(&self) -> (u64, Vec<LateWindowView>) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.total, state.windows.iter().copied().collect())
     }
 
     /// Says how many there were in all, if no single line has said it; at the end of a job.
@@ -65,6 +94,7 @@ impl LateListener for LateReporter {
         state.total += rows.count;
         state.untold += rows.count;
         state.last = Some(rows);
+        state.remember(rows);
         if state.told_at_ms.is_none_or(|told| now - told >= NOTICE_INTERVAL_MS) {
             self.notices.warn(line(&self.operator, &self.zone, &self::rows(state.untold), rows));
             (state.told_at_ms, state.untold) = (Some(now), 0);
@@ -148,5 +178,24 @@ mod tests {
         reporter.late(LateRows { count: 7, window_start: 0, window_end: 10_000, watermark: 10_000 });
         reporter.finish();
         assert_eq!(lines.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_windows_that_lost_rows_last_are_remembered() {
+        let notices = JobNotices::new("0".repeat(32), Arc::new(|_: crate::notices::Notice| {}));
+        let reporter = LateReporter::new("w".into(), Zone::UTC, Arc::new(ManualClock::new(0)), notices);
+        let late = |window: i64, count, watermark| {
+            let window_start = window * 10;
+            reporter.late(LateRows { count, window_start, window_end: window_start + 10, watermark });
+        };
+        (0..WINDOWS_MAX as i64).for_each(|window| late(window, 1, 1_000));
+        late(0, 2, 2_000);
+        late(999, 1, 3_000);
+        let (total, windows) = reporter.windows();
+        assert_eq!((total, windows.len()), (WINDOWS_MAX as u64 + 3, WINDOWS_MAX));
+        let [.., again, newest] = windows[..] else { panic!("{windows:?}") };
+        assert_eq!(again, LateWindowView { start: 0, end: 10, rows: 3, watermark: 2_000 });
+        assert_eq!(newest.start, 9_990);
+        assert!(windows.iter().all(|w| w.start != 10), "the oldest made room");
     }
 }

@@ -26,6 +26,7 @@ mod source;
 mod table;
 mod task;
 pub mod view;
+mod window_board;
 
 pub use job::{ClusterOptions, JobHandle, JobId, JobSummary, LocalCluster, OperatorRows};
 pub use notices::{Notice, Notices, Severity};

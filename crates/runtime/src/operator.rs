@@ -7,6 +7,8 @@ use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, Result, StreamElement, Watermark};
 use tidegate_time::Timestamp;
 
+use crate::window_board::WindowBoard;
+
 /// What an operator emits. The task sends it on; an operator never waits for its output.
 #[derive(Default)]
 pub struct Output {
@@ -98,6 +100,8 @@ pub struct OperatorContext {
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Who is told about late rows.
     pub late: Arc<dyn LateListener>,
+    /// Where a window operator shows what is open.
+    pub windows: Arc<WindowBoard>,
 }
 
 impl OperatorContext {

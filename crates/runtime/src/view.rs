@@ -1,5 +1,8 @@
 //! What others may see of jobs: plain snapshots, taken while the job runs, that REST, the progress
-//! line and tests read. Nothing here is live: a view never blocks the data plane.
+//! line, the demo and tests read. Nothing here is live: a view never blocks the data plane.
+//!
+//! [`EventTimeView`] answers why a window is not there yet: what it needs, what it has, and which split
+//! of which source holds the watermark back.
 
 use std::collections::BTreeMap;
 
@@ -169,4 +172,135 @@ pub struct SourceProgress {
     pub rows: u64,
     /// The least watermark of its subtasks; `i64::MIN` before the first.
     pub watermark: i64,
+}
+
+/// Event time in a job at one moment: how far each split has come, what open windows wait for, what came
+/// too late.
+///
+/// The parts are read one after the other while the job runs, so their sums agree once rows stand still:
+/// then every row a source has read is in a closed window, in an open one, or late.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventTimeView {
+    /// The sources, in the order of the job graph.
+    pub sources: Vec<SourceView>,
+    /// The operators that close windows, in the order of the job graph.
+    pub windows: Vec<WindowOperatorView>,
+}
+
+/// A source and its splits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceView {
+    /// Source operator's name.
+    pub name: String,
+    /// The splits given to its subtasks so far, by subtask.
+    pub splits: Vec<SplitView>,
+}
+
+impl SourceView {
+    /// The split that holds the watermark back: the lowest of those that count. `None` if none counts.
+    pub fn holding(&self) -> Option<&SplitView> {
+        self.splits.iter().filter(|split| split.counts).min_by_key(|split| split.watermark)
+    }
+}
+
+/// A split of a source: a Kafka partition, a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitView {
+    /// Its name: `clicks-0`, a file path.
+    pub name: String,
+    /// The subtask that reads it.
+    pub subtask: usize,
+    /// Rows read.
+    pub rows: u64,
+    /// The highest event time so far, in milliseconds; `None` without rows or without event time.
+    pub max_event_time: Option<i64>,
+    /// Its own watermark, in milliseconds; `None` as long as it has none, and the source has none either.
+    pub watermark: Option<i64>,
+    /// Whether it counts towards the source's watermark: not if it is idle or finished, or has come back from
+    /// idleness and not caught up yet.
+    pub counts: bool,
+    /// When the last rows came, by the wall clock; `None` before the first.
+    pub last_row_ms: Option<i64>,
+    /// Since when it has been left out as idle, by the wall clock.
+    pub idle_since_ms: Option<i64>,
+    /// Read to its end.
+    pub finished: bool,
+}
+
+/// An operator that closes windows, over all its subtasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowOperatorView {
+    /// Operator name.
+    pub operator: String,
+    /// Names of the sources its rows come from.
+    pub sources: Vec<String>,
+    /// The lowest watermark of its subtasks; `None` before each has one.
+    pub watermark: Option<i64>,
+    /// Windows closed so far. A session of each key is a window of its own.
+    pub closed: u64,
+    /// Windows that hold rows and have not closed. If there are more than a subtask shows, this is the least
+    /// number there can be.
+    pub open: usize,
+    /// The open windows that close next.
+    pub nearest: Vec<OpenWindowView>,
+    /// Rows dropped as late so far.
+    pub late_rows: u64,
+    /// The windows they were for, the one that lost a row last at the end. Only so many are remembered.
+    pub late: Vec<LateWindowView>,
+}
+
+/// A window that has not closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenWindowView {
+    /// Start, on the window grid (local time for windows over `TIMESTAMP_LTZ`), in milliseconds.
+    pub start: i64,
+    /// End, exclusive.
+    pub end: i64,
+    /// The watermark that closes it, an instant in milliseconds.
+    pub closes_at: i64,
+    /// Rows in it.
+    pub rows: i64,
+}
+
+/// Late rows of one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateWindowView {
+    /// Start of the window they missed.
+    pub start: i64,
+    /// Its end, exclusive.
+    pub end: i64,
+    /// How many.
+    pub rows: u64,
+    /// The operator's watermark when it dropped the last of them.
+    pub watermark: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(name: &str, watermark: Option<i64>, counts: bool) -> SplitView {
+        SplitView {
+            name: name.into(),
+            subtask: 0,
+            rows: 0,
+            max_event_time: watermark,
+            watermark,
+            counts,
+            last_row_ms: None,
+            idle_since_ms: None,
+            finished: false,
+        }
+    }
+
+    #[test]
+    fn the_lowest_split_that_counts_holds() {
+        let source = |splits| SourceView { name: "s".into(), splits };
+        let of = |splits| source(splits).holding().map(|s| s.name.clone());
+        assert_eq!(of(vec![split("a", Some(5), true), split("b", Some(3), true)]).as_deref(), Some("b"));
+        assert_eq!(of(vec![split("a", Some(5), true), split("b", Some(3), false)]).as_deref(), Some("a"));
+        let never_spoke = vec![split("a", Some(5), true), split("b", None, true)];
+        assert_eq!(of(never_spoke).as_deref(), Some("b"));
+        assert_eq!(of(vec![split("a", Some(5), false)]), None);
+    }
 }

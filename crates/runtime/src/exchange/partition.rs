@@ -4,12 +4,11 @@ use arrow::array::{AsArray, UInt32Array};
 use arrow::compute::{take, take_record_batch};
 use arrow::datatypes::UInt8Type;
 use tidegate_api::graph::Partitioner;
-use tidegate_api::{Batch, Error, Result, Schema, StreamElement};
+use tidegate_api::{Batch, Result, Schema, StreamElement};
 use tidegate_state::{DEFAULT_MAX_PARALLELISM, key_group, operator_index};
-use tokio::sync::mpsc::error::TrySendError;
 
+use super::ChannelSender;
 use super::key_hash::KeyHasher;
-use super::{ChannelSender, Envelope};
 use crate::task::TaskTimes;
 
 enum Spread {
@@ -58,16 +57,16 @@ impl ResultPartition {
             return self.send_to_all(&element, times).await;
         };
         match &mut self.spread {
-            Spread::One => send(&self.targets[0], StreamElement::Batch(batch), times).await,
+            Spread::One => self.targets[0].send(StreamElement::Batch(batch), times).await,
             Spread::Everyone => self.send_to_all(&StreamElement::Batch(batch), times).await,
             Spread::RoundRobin { next } => {
                 let target = *next;
                 *next = (*next + 1) % self.targets.len();
-                send(&self.targets[target], StreamElement::Batch(batch), times).await
+                self.targets[target].send(StreamElement::Batch(batch), times).await
             }
             Spread::Hash { hasher, rows } => {
                 for (target, part) in by_key_group(hasher, rows, batch)? {
-                    send(&self.targets[target], StreamElement::Batch(part), times).await?;
+                    self.targets[target].send(StreamElement::Batch(part), times).await?;
                 }
                 Ok(())
             }
@@ -76,24 +75,10 @@ impl ResultPartition {
 
     async fn send_to_all(&self, element: &StreamElement, times: &TaskTimes) -> Result<()> {
         for target in &self.targets {
-            send(target, element.clone(), times).await?;
+            target.send(element.clone(), times).await?;
         }
         Ok(())
     }
-}
-
-async fn send(target: &ChannelSender, element: StreamElement, times: &TaskTimes) -> Result<()> {
-    let envelope = Envelope { channel: target.channel, element };
-    let envelope = match target.queue.try_send(envelope) {
-        Ok(()) => return Ok(()),
-        // The receiver ended: it failed or is being cancelled, and says why itself.
-        Err(TrySendError::Closed(_)) => return Err(Error::cancelled()),
-        Err(TrySendError::Full(envelope)) => envelope,
-    };
-    let waiting = times.backpressured();
-    let sent = target.queue.send(envelope).await;
-    drop(waiting);
-    sent.map_err(|_| Error::cancelled())
 }
 
 /// Splits a batch by the subtask that owns each row's key group.

@@ -13,13 +13,14 @@ use tidegate_time::Cutter;
 use tidegate_window::Zone;
 use tokio::sync::{Barrier, mpsc};
 
+use super::boards::Boards;
 use super::cluster::ClusterOptions;
 use super::execution::Runnable;
 use super::handle::{Job, JobId, Role, Vertex};
 use super::start::{run_source, run_task, run_values};
 use crate::builtin::{self, Projection, SinkOperator, value_batches};
 use crate::cut_rules::cut_rules;
-use crate::exchange::{ChannelSender, Envelope, QUEUE_ELEMENTS, ResultPartition};
+use crate::exchange::{ChannelSender, ResultPartition, TaskInbox, TaskQueue, task_queue};
 use crate::late::LateReporter;
 use crate::notices::JobNotices;
 use crate::operator::OperatorContext;
@@ -28,6 +29,8 @@ use crate::source::{EventTime, EventTimeParts, SourceTask, SplitMessage, enumera
 use crate::task::{InputGate, Link, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task};
 use crate::view::VertexInput;
 
+/// Messages from an enumerator that a subtask may have unread.
+const SPLIT_MESSAGES: usize = 16;
 /// Rows of a source batch.
 const BATCH_ROWS: usize = 8_192;
 
@@ -58,51 +61,52 @@ impl Deployment {
 
 /// Queues and channel numbers of all tasks.
 struct Wiring {
-    /// Per vertex and subtask: sender, receiver (taken when its task is made), inputs of its channels.
-    queues: Vec<Vec<TaskQueue>>,
+    /// Per vertex and subtask.
+    inputs: Vec<Vec<TaskInput>>,
     /// Per edge, the channels of each sending subtask.
     channels: Vec<Vec<Vec<ChannelSender>>>,
 }
 
-struct TaskQueue {
-    sender: mpsc::Sender<Envelope>,
-    receiver: Option<mpsc::Receiver<Envelope>>,
+struct TaskInput {
+    queue: TaskQueue,
+    /// Taken when the task is made.
+    inbox: Option<TaskInbox>,
+    /// Input of the head operator for each channel.
     channels: Vec<usize>,
 }
 
 impl Wiring {
     fn new(plan: &ExecutionPlan) -> Self {
-        let queue = |_| {
-            let (sender, receiver) = mpsc::channel(QUEUE_ELEMENTS);
-            TaskQueue { sender, receiver: Some(receiver), channels: Vec::new() }
+        let input = |_| {
+            let (queue, inbox) = task_queue();
+            TaskInput { queue, inbox: Some(inbox), channels: Vec::new() }
         };
-        let mut queues: Vec<Vec<TaskQueue>> =
-            plan.vertices.iter().map(|vertex| (0..vertex.parallelism).map(queue).collect()).collect();
+        let mut inputs: Vec<Vec<TaskInput>> =
+            plan.vertices.iter().map(|vertex| (0..vertex.parallelism).map(input).collect()).collect();
         let mut channels = Vec::new();
         for edge in &plan.edges {
             let senders = plan.vertices[edge.from.0].parallelism;
-            let mut of_edge = vec![Vec::new(); senders];
+            let mut of_edge: Vec<Vec<ChannelSender>> = (0..senders).map(|_| Vec::new()).collect();
             for (sender, targets) in of_edge.iter_mut().enumerate() {
-                for (receiver, queue) in queues[edge.to].iter_mut().enumerate() {
+                for (receiver, input) in inputs[edge.to].iter_mut().enumerate() {
                     if edge.partitioner == Partitioner::Forward && sender != receiver {
                         continue;
                     }
-                    let channel = queue.channels.len() as u32;
-                    queue.channels.push(edge.input);
-                    targets.push(ChannelSender { channel, queue: queue.sender.clone() });
+                    input.channels.push(edge.input);
+                    targets.push(input.queue.channel());
                 }
             }
             channels.push(of_edge);
         }
-        Wiring { queues, channels }
+        Wiring { inputs, channels }
     }
 
     fn gate(&mut self, vertex: usize, subtask: usize) -> Result<InputGate> {
-        let queue = &mut self.queues[vertex][subtask];
-        let receiver = queue.receiver.take();
+        let input = &mut self.inputs[vertex][subtask];
+        let inbox = input.inbox.take();
         Ok(InputGate {
-            queue: receiver.ok_or_else(|| Error::internal("a task was made twice"))?,
-            channels: std::mem::take(&mut queue.channels),
+            inbox: inbox.ok_or_else(|| Error::internal("a task was made twice"))?,
+            channels: std::mem::take(&mut input.channels),
         })
     }
 }
@@ -114,6 +118,7 @@ struct Builder<'a> {
     job: Arc<Job>,
     notices: JobNotices,
     late: HashMap<usize, Arc<LateReporter>>,
+    boards: Boards,
     /// One per sink node, for all its subtasks.
     sinks: HashMap<usize, Arc<dyn Sink>>,
 }
@@ -137,14 +142,17 @@ impl<'a> Builder<'a> {
             late.iter().map(|(node, reporter)| (*node, reporter.clone())).collect();
         reporters.sort_by_key(|(node, _)| *node);
         let vertices = (0..plan.vertices.len()).map(|vertex| visible(graph, plan, vertex, options));
+        let boards = Boards::new(graph);
         let job = Job::new(
             id,
             graph.name.clone(),
             vertices.collect(),
             reporters.into_iter().map(|(_, reporter)| reporter).collect(),
+            boards.sources(graph),
+            boards.windows(graph, &late)?,
             options.clock.clone(),
         );
-        Ok(Builder { graph, plan, options, job: Arc::new(job), notices, late, sinks })
+        Ok(Builder { graph, plan, options, job: Arc::new(job), notices, late, boards, sinks })
     }
 
     /// Makes the tasks of a vertex and, for a source, its enumerator.
@@ -230,6 +238,7 @@ impl<'a> Builder<'a> {
                     metrics,
                     now_ms: Arc::new(move || clock.now_ms()),
                     late: late.clone(),
+                    windows: self.boards.window(node, index),
                 };
                 let input = self.input_schemas(vertex, position);
                 let made = builtin::operator(spec, &input, &operator.output, ctx);
@@ -284,7 +293,7 @@ impl<'a> Builder<'a> {
         // A subtask has at most one request open.
         let (requests, requested) = mpsc::channel(planned.parallelism);
         let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..planned.parallelism).map(|_| mpsc::channel(QUEUE_ELEMENTS)).unzip();
+            (0..planned.parallelism).map(|_| mpsc::channel(SPLIT_MESSAGES)).unzip();
         runnables.push(Runnable {
             place: format!("{} (split enumerator)", self.graph.nodes[node].name),
             subtask: None,
@@ -331,6 +340,8 @@ impl<'a> Builder<'a> {
             start: shared.start.clone(),
             assignment: shared.assignment,
             subtask: subtask.index,
+            board: self.boards.source(node),
+            marks: Vec::new(),
         })
     }
 

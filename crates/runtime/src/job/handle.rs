@@ -9,9 +9,11 @@ use tidegate_api::{Error, Result, Watermark};
 use tidegate_time::Clock;
 use tokio::sync::watch;
 
+use super::boards::ShownSource;
 use crate::late::LateReporter;
 use crate::task::Subtask;
-use crate::view::{ExecutionState, FailureView, JobStatus, JobView, SourceProgress, VertexInput, VertexView};
+use crate::view::{EventTimeView, ExecutionState, FailureView, JobStatus, JobView, SourceProgress, SourceView, VertexInput, VertexView};
+use crate::window_board::WindowOperator;
 
 /// Identifies a job: 32 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,6 +108,8 @@ pub(crate) struct Job {
     pub name: String,
     pub vertices: Vec<Vertex>,
     pub late: Vec<Arc<LateReporter>>,
+    pub sources: Vec<ShownSource>,
+    pub windows: Vec<WindowOperator>,
     pub clock: Arc<dyn Clock>,
     history: Mutex<History>,
     /// Turns true when a user asks for cancellation.
@@ -120,6 +124,8 @@ impl Job {
         name: String,
         vertices: Vec<Vertex>,
         late: Vec<Arc<LateReporter>>,
+        sources: Vec<ShownSource>,
+        windows: Vec<WindowOperator>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let now = clock.now_ms();
@@ -129,6 +135,8 @@ impl Job {
             name,
             vertices,
             late,
+            sources,
+            windows,
             clock,
             history: Mutex::new(History { status: JobStatus::Created, timestamps, failure: None }),
             cancel: watch::Sender::new(false),
@@ -277,6 +285,16 @@ impl JobHandle {
             timestamps: history.timestamps.clone(),
             vertices,
             failure: history.failure.as_ref().map(|(view, _)| view.clone()),
+        }
+    }
+
+    /// What event time does in the job at this moment: splits, open windows, late rows.
+    pub fn event_time(&self) -> EventTimeView {
+        let sources = self.job.sources.iter();
+        EventTimeView {
+            // Windows first: a row counted there has been counted at its source before.
+            windows: self.job.windows.iter().map(WindowOperator::view).collect(),
+            sources: sources.map(|s| SourceView { name: s.name.clone(), splits: s.splits.view() }).collect(),
         }
     }
 

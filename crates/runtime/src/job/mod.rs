@@ -1,5 +1,6 @@
 //! The local job manager: takes job graphs, runs them, tells how they are doing.
 
+mod boards;
 mod cluster;
 mod deploy;
 mod execution;

@@ -145,6 +145,8 @@ pub(super) struct GroupSet {
     table: GroupTable,
     accumulators: Accumulators,
     row_counts: Vec<i64>,
+    /// The sum of the row counts.
+    rows: i64,
     groups: Vec<u32>,
 }
 
@@ -155,6 +157,7 @@ impl GroupSet {
             table: GroupTable::new(key_types)?,
             accumulators: set.accumulators()?,
             row_counts: Vec::new(),
+            rows: 0,
             groups: Vec::new(),
         })
     }
@@ -164,6 +167,11 @@ impl GroupSet {
         self.table.len()
     }
 
+    /// Number of rows: those added, less those taken back.
+    pub(super) fn rows(&self) -> i64 {
+        self.rows
+    }
+
     /// Adds rows; `columns` is addressed as the operator's input is.
     pub(super) fn update(&mut self, set: &AggregateSet, keys: &[usize], rows: &Rows) -> Result<()> {
         let key_columns: Vec<ArrayRef> = keys.iter().map(|k| rows.columns[*k].clone()).collect();
@@ -171,10 +179,14 @@ impl GroupSet {
         let n = self.table.len();
         self.row_counts.resize(n, 0);
         match &rows.kinds {
-            None => self.groups.iter().for_each(|g| self.row_counts[*g as usize] += 1),
+            None => {
+                self.groups.iter().for_each(|g| self.row_counts[*g as usize] += 1);
+                self.rows += rows.len as i64;
+            }
             Some(kinds) => self.groups.iter().zip(kinds.values()).for_each(|(g, kind)| {
                 let step = if RowKind::from_byte(*kind).is_addition() { 1 } else { -1 };
                 self.row_counts[*g as usize] += step;
+                self.rows += step;
             }),
         }
         self.accumulators.update(set, &rows.columns, rows.kinds.as_ref(), &self.groups, n)
@@ -192,7 +204,10 @@ impl GroupSet {
         self.table.intern(keys, counts.len(), &mut self.groups)?;
         let n = self.table.len();
         self.row_counts.resize(n, 0);
-        self.groups.iter().zip(counts.values()).for_each(|(g, c)| self.row_counts[*g as usize] += c);
+        self.groups.iter().zip(counts.values()).for_each(|(g, c)| {
+            self.row_counts[*g as usize] += c;
+            self.rows += c;
+        });
         self.accumulators.merge(states, widths, &self.groups, n)
     }
 
@@ -204,6 +219,7 @@ impl GroupSet {
         let n = self.table.len();
         self.row_counts.resize(n, 0);
         groups.iter().zip(&other.row_counts).for_each(|(g, c)| self.row_counts[*g as usize] += c);
+        self.rows += other.rows;
         self.accumulators.merge_from(&other.accumulators, &all, &groups, n)?;
         self.groups = groups;
         Ok(())

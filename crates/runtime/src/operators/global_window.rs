@@ -16,6 +16,7 @@ use tidegate_window::{TimeWindow, WindowAssigner};
 use super::aggregates::{AggregateSet, Dictionary, GroupSet, Rows, column_types, output_batch, split_by};
 use super::event_time::{LateCount, NextFire, assigner, window_columns};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::window_board::{OpenRows, WindowBoard};
 
 /// See the module.
 pub(super) struct GlobalWindowAggregate {
@@ -34,6 +35,7 @@ pub(super) struct GlobalWindowAggregate {
     watermark: Watermark,
     next_fire: NextFire,
     late: LateCount,
+    board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
 }
 
@@ -67,6 +69,7 @@ impl GlobalWindowAggregate {
             watermark: Watermark::MIN,
             next_fire: NextFire::new(),
             late: LateCount::new(ctx),
+            board: ctx.windows.clone(),
             schema: output.to_arrow(),
         })
     }
@@ -93,6 +96,19 @@ impl GlobalWindowAggregate {
         };
         let keys = self.key_types.len();
         slice.merge(&columns[..keys], &columns[keys..columns.len() - 2], &self.widths, row_counts)
+    }
+
+    fn show(&self) {
+        let size = self.windows.slice_size();
+        let open = |end: Timestamp, groups: &GroupSet| OpenRows {
+            start: end.saturating_sub(size),
+            end,
+            rows: groups.rows(),
+        };
+        // What has melted is in every window from that start, as the first slice is.
+        let melted = self.melted.iter().map(|(start, groups)| open(start.saturating_add(size), groups));
+        let slices = self.slices.iter().map(|(end, groups)| open(*end, groups));
+        self.board.publish(self.melted.len() + self.slices.len(), melted.chain(slices));
     }
 
     /// The end of the next window to fire, whenever that is.
@@ -171,21 +187,27 @@ impl Operator for GlobalWindowAggregate {
     fn process_batch(&mut self, _: usize, batch: Batch, _: &mut Output) -> Result<()> {
         let all: Vec<usize> = (0..batch.columns.num_columns()).collect();
         let ends = batch.columns.column(all.len() - 2).as_primitive::<Int64Type>().values().clone();
-        split_by(&batch, &ends, &all, |end, rows| self.add(end, &rows))
+        split_by(&batch, &ends, &all, |end, rows| self.add(end, &rows))?;
+        self.show();
+        Ok(())
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
+        let mut closed = 0;
         if self.next_fire.reached(&self.windows, watermark) {
             while let Some(end) = self.next_window().filter(|e| self.windows.is_fired(*e, watermark.timestamp())) {
                 self.fire(end, out)?;
                 self.floor = end;
+                closed += 1;
             }
             self.floor = match watermark {
                 Watermark::MAX => Timestamp::MAX,
                 // Every window end is a slice end.
                 _ => self.floor.max(self.windows.last_fired_slice(watermark.timestamp())),
             };
+            self.show();
         }
+        self.board.passed(watermark, closed);
         self.watermark = watermark;
         out.watermark(watermark);
         Ok(())

@@ -17,6 +17,7 @@ use tidegate_window::WindowAssigner;
 use super::aggregates::{AggregateSet, GroupSet, column_types, output_batch, split_by};
 use super::event_time::{NextFire, RowTimes, assigner};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::window_board::{OpenRows, WindowBoard};
 
 /// Groups held before partials are flushed early, to bound memory.
 const GROUPS_MAX: usize = 100_000;
@@ -32,6 +33,7 @@ pub(super) struct LocalWindowAggregate {
     slices: BTreeMap<Timestamp, GroupSet>,
     next_fire: NextFire,
     watermark: Watermark,
+    board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
 }
 
@@ -60,8 +62,19 @@ impl LocalWindowAggregate {
             slices: BTreeMap::new(),
             next_fire: NextFire::new(),
             watermark: Watermark::MIN,
+            board: ctx.windows.clone(),
             schema: output.to_arrow(),
         })
+    }
+
+    fn show(&self) {
+        let size = self.windows.slice_size();
+        let open = |(end, groups): (&Timestamp, &GroupSet)| OpenRows {
+            start: end.saturating_sub(size),
+            end: *end,
+            rows: groups.rows(),
+        };
+        self.board.publish(self.slices.len(), self.slices.iter().map(open));
     }
 
     /// Emits the slices that are closed at `watermark`, or all.
@@ -101,23 +114,30 @@ impl Operator for LocalWindowAggregate {
         if oldest.is_some_and(|(end, _)| self.windows.is_fired(*end, self.watermark.timestamp())) {
             self.flush(Some(self.watermark), out)?;
         }
+        self.show();
         Ok(())
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
         if self.next_fire.reached(&self.windows, watermark) {
             self.flush(Some(watermark), out)?;
+            self.show();
         }
         self.watermark = watermark;
+        self.board.passed(watermark, 0);
         out.watermark(watermark);
         Ok(())
     }
 
     fn before_idle(&mut self, out: &mut Output) -> Result<()> {
-        self.flush(None, out)
+        self.flush(None, out)?;
+        self.show();
+        Ok(())
     }
 
     fn end_of_input(&mut self, out: &mut Output) -> Result<()> {
-        self.flush(None, out)
+        self.flush(None, out)?;
+        self.show();
+        Ok(())
     }
 }

@@ -12,6 +12,7 @@ use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_typ
 use super::event_time::{LateCount, RowTimes, assigner, window_columns};
 use super::sessions::{Placed, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::window_board::{OpenRows, WindowBoard};
 
 /// See the module.
 pub(super) struct SessionAggregate {
@@ -26,6 +27,7 @@ pub(super) struct SessionAggregate {
     row_counts: Vec<i64>,
     watermark: Watermark,
     late: LateCount,
+    board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
 }
 
@@ -52,8 +54,19 @@ impl SessionAggregate {
             row_counts: Vec::new(),
             watermark: Watermark::MIN,
             late: LateCount::new(ctx),
+            board: ctx.windows.clone(),
             schema: output.to_arrow(),
         })
+    }
+
+    fn show(&self) {
+        let rows = |slot: u32| self.row_counts.get(slot as usize).copied().unwrap_or(0);
+        let open = self.sessions.by_end().map(|s| OpenRows {
+            start: s.window.start,
+            end: s.window.end,
+            rows: rows(s.slot),
+        });
+        self.board.publish(self.sessions.live(), open);
     }
 
     /// Adds rows that are placed but not yet in their accumulators.
@@ -120,7 +133,9 @@ impl Operator for SessionAggregate {
                 }
             }
         }
-        self.apply(&batch, &mut placed)
+        self.apply(&batch, &mut placed)?;
+        self.show();
+        Ok(())
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
@@ -134,6 +149,10 @@ impl Operator for SessionAggregate {
             out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
         }
         self.forget_dead()?;
+        if !over.is_empty() {
+            self.show();
+        }
+        self.board.passed(watermark, over.len() as u64);
         self.watermark = watermark;
         out.watermark(watermark);
         Ok(())

@@ -82,6 +82,15 @@ impl SessionTracker {
         self.timers.len()
     }
 
+    /// The live sessions, the nearest end first.
+    pub(super) fn by_end(&self) -> impl Iterator<Item = Session> {
+        self.timers.iter().filter_map(|(end, key, start)| {
+            let (sessions, window) = (&self.keys[*key as usize], TimeWindow::new(*start, *end));
+            let at = sessions.windows.iter().position(|w| *w == window)?;
+            Some(Session { key: *key, slot: sessions.slots[at], window })
+        })
+    }
+
     /// Puts a row of this key and grid time into its session.
     pub(super) fn place(
         &mut self,

@@ -15,6 +15,7 @@ use tidegate_window::{TimeWindow, WindowAssigner};
 use super::aggregates::{AggregateSet, GroupSet, Rows, column_types, output_batch, split_by};
 use super::event_time::{LateCount, RowTimes, assigner, timestamps, window_columns};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::window_board::{OpenRows, WindowBoard};
 
 enum Source {
     Time(RowTimes),
@@ -33,6 +34,7 @@ pub(super) struct WindowAggregate {
     open: BTreeMap<(i64, i64), GroupSet>,
     watermark: Watermark,
     late: LateCount,
+    board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
 }
 
@@ -59,8 +61,18 @@ impl WindowAggregate {
             open: BTreeMap::new(),
             watermark: Watermark::MIN,
             late: LateCount::new(ctx),
+            board: ctx.windows.clone(),
             schema: output.to_arrow(),
         })
+    }
+
+    fn show(&self) {
+        let open = self.open.iter().map(|((end, start), groups)| OpenRows {
+            start: *start,
+            end: *end,
+            rows: groups.rows(),
+        });
+        self.board.publish(self.open.len(), open);
     }
 
     fn add(&mut self, window: TimeWindow, rows: &Rows) -> Result<()> {
@@ -139,16 +151,19 @@ impl Operator for WindowAggregate {
             }
         };
         self.needed = needed;
+        self.show();
         done
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
+        let mut closed = 0;
         while let Some(entry) = self.open.first_entry() {
             let (end, start) = *entry.key();
             if !self.windows.is_fired(end, watermark.timestamp()) {
                 break;
             }
             let groups = entry.remove();
+            closed += 1;
             for chunk in groups.chunks() {
                 let window = TimeWindow::new(start, end);
                 let mut columns = groups.results(&chunk)?;
@@ -156,6 +171,10 @@ impl Operator for WindowAggregate {
                 out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
             }
         }
+        if closed > 0 {
+            self.show();
+        }
+        self.board.passed(watermark, closed);
         self.watermark = watermark;
         out.watermark(watermark);
         Ok(())

@@ -15,6 +15,7 @@ use super::aggregates::{BATCH_ROWS, column_types, output_batch};
 use super::event_time::{LateCount, RowTimes, assigner, window_columns};
 use super::sessions::{Placed, Session, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::window_board::{OpenRows, WindowBoard};
 
 /// Tumbling, hopping and cumulating windows.
 pub(super) struct WindowTableFunction {
@@ -75,6 +76,7 @@ pub(super) struct SessionTableFunction {
     rows: Vec<Vec<Place>>,
     watermark: Watermark,
     late: LateCount,
+    board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
 }
 
@@ -98,8 +100,19 @@ impl SessionTableFunction {
             rows: Vec::new(),
             watermark: Watermark::MIN,
             late: LateCount::new(ctx),
+            board: ctx.windows.clone(),
             schema: output.to_arrow(),
         })
+    }
+
+    fn show(&self) {
+        let rows = |slot: u32| self.rows.get(slot as usize).map_or(0, Vec::len) as i64;
+        let open = self.sessions.by_end().map(|s| OpenRows {
+            start: s.window.start,
+            end: s.window.end,
+            rows: rows(s.slot),
+        });
+        self.board.publish(self.sessions.live(), open);
     }
 
     fn emit(&mut self, over: &[Session], out: &mut Output) -> Result<()> {
@@ -168,6 +181,7 @@ impl Operator for SessionTableFunction {
                 }
             }
         }
+        self.show();
         if waiting > 0 {
             let held = Some((batch.columns, batch.kinds, waiting));
             match self.free.pop() {
@@ -182,7 +196,9 @@ impl Operator for SessionTableFunction {
         let over = self.sessions.fired(&self.windows, watermark);
         if !over.is_empty() {
             self.emit(&over, out)?;
+            self.show();
         }
+        self.board.passed(watermark, over.len() as u64);
         if self.sessions.is_sparse() {
             let old = self.sessions.renumber()?;
             self.rows = old.iter().map(|slot| std::mem::take(&mut self.rows[*slot as usize])).collect();

@@ -13,6 +13,7 @@ use tidegate_time::{
 };
 
 use super::notice::EventTimeWatch;
+use super::splits::SplitMarks;
 use super::timestamps::milliseconds;
 use crate::builtin::keep_rows;
 use crate::notices::JobNotices;
@@ -37,6 +38,7 @@ struct SplitTime {
     running: Watermark,
     timer: IdlenessTimer,
     gauge: Gauge,
+    marks: Arc<SplitMarks>,
 }
 
 /// Makes watermarks from rows.
@@ -81,10 +83,17 @@ impl EventTime {
     }
 
     /// A split was assigned: it holds the watermark from now on.
-    pub(crate) fn add_split(&mut self, id: &str, now_ms: i64, out: &mut Vec<StreamElement>) {
+    pub(crate) fn add_split(
+        &mut self,
+        id: &str,
+        marks: Arc<SplitMarks>,
+        now_ms: i64,
+        out: &mut Vec<StreamElement>,
+    ) {
         let gauge = self.metrics.gauge(&format!("split.{id}.watermark.currentWatermark"), i64::MIN);
         let timer = IdlenessTimer::new(self.spec.idle_timeout_ms, now_ms);
-        self.splits.push(SplitTime { id: id.to_owned(), told_quiet: false, running: Watermark::MIN, timer, gauge });
+        let (id, running) = (id.to_owned(), Watermark::MIN);
+        self.splits.push(SplitTime { id, told_quiet: false, running, timer, gauge, marks });
         emit(self.valve.add_input(), out);
     }
 
@@ -107,6 +116,7 @@ impl EventTime {
             let Some(split) = self.splits.get_mut(*index) else { continue };
             if split.timer.quiet(now_ms) {
                 emit(self.valve.set_status(*index, WatermarkStatus::Idle), out);
+                split.marks.status(false, Some(self.clock.now_ms()));
             } else if !split.timer.is_idle() && split.running < ceiling && !split.told_quiet {
                 split.told_quiet = self.watch.quiet(&split.id, split.running, split.timer.quiet_ms(now_ms));
             }
@@ -172,11 +182,13 @@ impl EventTime {
             }
             emit(self.valve.watermark(split, cut.watermark), out);
         }
+        self.splits[split].marks.event_times(&self.timestamps, running.timestamp());
         let rest = if from == 0 { batch } else { batch.slice(from, batch.num_rows() - from) };
         out.push(StreamElement::Batch(rest));
         emit(self.valve.watermark(split, running), out);
         self.splits[split].running = running;
         self.splits[split].gauge.set(running.timestamp());
+        self.splits[split].marks.status(self.valve.counts(split), None);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 mod enumerator;
 mod event_time;
 mod notice;
+mod splits;
 mod timestamps;
 
 use std::future::Future;
@@ -21,9 +22,11 @@ use tokio::sync::{Barrier, mpsc};
 
 pub(crate) use enumerator::{SplitMessage, enumerate};
 pub(crate) use event_time::{EventTime, EventTimeParts};
+pub(crate) use splits::SplitBoard;
 
 use crate::builtin::Projection;
 use crate::task::Task;
+use splits::SplitMarks;
 
 /// One subtask of a source.
 pub(crate) struct SourceTask {
@@ -38,6 +41,10 @@ pub(crate) struct SourceTask {
     pub requests: mpsc::Sender<usize>,
     pub assignment: SplitAssignment,
     pub subtask: usize,
+    /// Where the splits of all subtasks are shown.
+    pub board: Arc<SplitBoard>,
+    /// Those of this subtask, by number.
+    pub marks: Vec<Arc<SplitMarks>>,
     /// Where the subtasks of the source wait for each other before the first row: one that has nothing to
     /// read must have said so to every receiver, or it would hold the watermark for as long as that takes,
     /// and whether a row is late would depend on who speaks first.
@@ -167,9 +174,11 @@ impl SourceTask {
             Some(SplitMessage::NoMore) => progress.complete = true,
             Some(SplitMessage::Add(splits)) => {
                 for split in splits {
+                    let marks = self.board.add(&split.id, self.subtask);
                     if let Some(event_time) = &mut self.event_time {
-                        event_time.add_split(&split.id, self.clock.monotonic_ms(), out);
+                        event_time.add_split(&split.id, marks.clone(), self.clock.monotonic_ms(), out);
                     }
+                    self.marks.push(marks);
                     reader.add_split(split)?;
                     progress.live += 1;
                 }
@@ -190,6 +199,9 @@ impl SourceTask {
     fn finish_split(&mut self, split: usize, progress: &mut Progress, out: &mut Vec<StreamElement>) {
         if let Some(event_time) = &mut self.event_time {
             event_time.finish_split(split, out);
+        }
+        if let Some(marks) = self.marks.get(split) {
+            marks.finish();
         }
         progress.live = progress.live.saturating_sub(1);
         match self.assignment {
@@ -215,6 +227,9 @@ impl SourceTask {
         let eval = EvalContext { watermark: known.then_some(watermark.timestamp()), now_ms: self.clock.now_ms() };
         let columns =
             self.projection.project(&columns, &eval).map_err(|e| Error::job(e.message).context(place(e.row)))?;
+        if let Some(marks) = self.marks.get(split) {
+            marks.read(columns.num_rows(), eval.now_ms);
+        }
         let batch = Batch { columns, kinds };
         match &mut self.event_time {
             Some(event_time) => event_time.rows(split, batch, &eval, &place, now_ms, out)?,

@@ -14,15 +14,14 @@ mod times;
 use std::sync::Arc;
 
 use arrow::array::Array;
-use tidegate_api::{Batch, Error, Result, StreamElement};
+use tidegate_api::{Batch, Result, StreamElement};
 use tidegate_time::{ValveChange, ValveEvent, WatermarkValve};
-use tokio::sync::mpsc;
 
 pub(crate) use chain::{Link, LinkMetrics, LinkOperator, OperatorChain};
 pub(crate) use subtask::Subtask;
 pub(crate) use times::TaskTimes;
 
-use crate::exchange::{Envelope, ResultPartition};
+use crate::exchange::{Envelope, ResultPartition, TaskInbox};
 use chain::Effect;
 
 /// The operators of a subtask and where their output goes.
@@ -107,7 +106,7 @@ impl Task {
 
 /// Where a task's elements come from.
 pub(crate) struct InputGate {
-    pub queue: mpsc::Receiver<Envelope>,
+    pub inbox: TaskInbox,
     /// Input of the head operator for each channel.
     pub channels: Vec<usize>,
 }
@@ -115,15 +114,14 @@ pub(crate) struct InputGate {
 impl InputGate {
     /// The next element; sinks are flushed before waiting for one.
     async fn next(&mut self, task: &mut Task) -> Result<Envelope> {
-        if let Ok(envelope) = self.queue.try_recv() {
+        if let Some(envelope) = self.inbox.try_next() {
             return Ok(envelope);
         }
         task.flush().await?;
         let waiting = task.subtask.times.idle();
-        let next = self.queue.recv().await;
+        let next = self.inbox.next().await;
         drop(waiting);
-        // All senders went away without an end: they failed or are being cancelled.
-        next.ok_or_else(Error::cancelled)
+        next
     }
 }
 
@@ -132,7 +130,8 @@ pub(crate) async fn run(mut task: Task, mut gate: InputGate) -> Result<()> {
     let mut valve = WatermarkValve::new(gate.channels.len());
     let mut open = gate.channels.len();
     while open > 0 {
-        let Envelope { channel, element } = gate.next(&mut task).await?;
+        // The channel's credit is kept until the element has been worked off.
+        let Envelope { channel, element, credit: _credit } = gate.next(&mut task).await?;
         let channel = channel as usize;
         match element {
             StreamElement::Batch(batch) => {

@@ -78,6 +78,7 @@ impl Rig {
             metrics: metrics.clone(),
             now_ms: Arc::new(|| 0),
             late: late.clone(),
+            windows: Arc::default(),
         };
         let operator = build(spec, std::slice::from_ref(input), output, ctx).unwrap().unwrap();
         Rig { operator, late, metrics }
