@@ -35,6 +35,17 @@ pub enum Command {
         #[command(subcommand)]
         command: JobCommand,
     },
+    /// Print a shell's completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command into a folder
+    Man {
+        /// The folder
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// `tidegate run`.

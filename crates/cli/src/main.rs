@@ -5,6 +5,7 @@ mod collect;
 mod console;
 mod describe;
 mod engine;
+mod install;
 mod losses;
 mod progress;
 mod remote;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         Command::Sql(args) => block_on(|signals| sql(args, signals)),
         Command::Standalone(args) => block_on(|signals| standalone::standalone(args, signals)),
         Command::Job { command } => remote::job(&command).map_or_else(failed, |()| ExitCode::SUCCESS),
+        Command::Completions { shell } => install::completions(shell).map_or_else(failed, |()| ExitCode::SUCCESS),
+        Command::Man { out } => install::manual(out.as_deref()).map_or_else(failed, |()| ExitCode::SUCCESS),
     }
 }
 
