@@ -85,6 +85,12 @@ impl WatermarkValve {
         self.inputs[input].watermark
     }
 
+    /// Whether an input counts: the output cannot pass it.
+    pub fn counts(&self, input: usize) -> bool {
+        let state = &self.inputs[input];
+        !state.is_done() && !state.idle && state.aligned
+    }
+
     /// Adds an active input; its index is how many there were. From now on it holds the output.
     pub fn add_input(&mut self) -> ValveChange {
         self.inputs.push(Input::NEW);
@@ -219,7 +225,9 @@ mod tests {
         assert_eq!(valve.set_status(1, Active), NOTHING);
         assert_eq!(valve.watermark(0, wm(20)), rises(20), "the returning input does not hold yet");
         assert_eq!(valve.watermark(1, wm(15)), NOTHING);
+        assert!(!valve.counts(1));
         assert_eq!(valve.watermark(1, wm(25)), NOTHING);
+        assert!(valve.counts(1));
         assert_eq!(valve.watermark(0, wm(40)), rises(25), "caught up, it counts again");
     }
 

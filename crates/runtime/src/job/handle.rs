@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use super::boards::ShownSource;
 use crate::late::LateReporter;
 use crate::task::Subtask;
-use crate::view::{EventTimeView, ExecutionState, FailureView, JobStatus, JobView, SourceProgress, SourceView, VertexInput, VertexView};
+use crate::view::{
+    EventTimeView, ExecutionState, FailureView, JobStatus, JobView, SourceProgress, SourceView, VertexInput, VertexView,
+};
 use crate::window_board::WindowOperator;
 
 /// Identifies a job: 32 hex digits.

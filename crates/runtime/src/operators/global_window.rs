@@ -100,11 +100,8 @@ impl GlobalWindowAggregate {
 
     fn show(&self) {
         let size = self.windows.slice_size();
-        let open = |end: Timestamp, groups: &GroupSet| OpenRows {
-            start: end.saturating_sub(size),
-            end,
-            rows: groups.rows(),
-        };
+        let open =
+            |end: Timestamp, groups: &GroupSet| OpenRows { start: end.saturating_sub(size), end, rows: groups.rows() };
         // What has melted is in every window from that start, as the first slice is.
         let melted = self.melted.iter().map(|(start, groups)| open(start.saturating_add(size), groups));
         let slices = self.slices.iter().map(|(end, groups)| open(*end, groups));

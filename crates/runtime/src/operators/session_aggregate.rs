@@ -61,11 +61,8 @@ impl SessionAggregate {
 
     fn show(&self) {
         let rows = |slot: u32| self.row_counts.get(slot as usize).copied().unwrap_or(0);
-        let open = self.sessions.by_end().map(|s| OpenRows {
-            start: s.window.start,
-            end: s.window.end,
-            rows: rows(s.slot),
-        });
+        let open =
+            self.sessions.by_end().map(|s| OpenRows { start: s.window.start, end: s.window.end, rows: rows(s.slot) });
         self.board.publish(self.sessions.live(), open);
     }
 

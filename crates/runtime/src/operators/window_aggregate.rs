@@ -67,11 +67,8 @@ impl WindowAggregate {
     }
 
     fn show(&self) {
-        let open = self.open.iter().map(|((end, start), groups)| OpenRows {
-            start: *start,
-            end: *end,
-            rows: groups.rows(),
-        });
+        let open =
+            self.open.iter().map(|((end, start), groups)| OpenRows { start: *start, end: *end, rows: groups.rows() });
         self.board.publish(self.open.len(), open);
     }
 

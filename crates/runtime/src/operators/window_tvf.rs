@@ -107,11 +107,8 @@ impl SessionTableFunction {
 
     fn show(&self) {
         let rows = |slot: u32| self.rows.get(slot as usize).map_or(0, Vec::len) as i64;
-        let open = self.sessions.by_end().map(|s| OpenRows {
-            start: s.window.start,
-            end: s.window.end,
-            rows: rows(s.slot),
-        });
+        let open =
+            self.sessions.by_end().map(|s| OpenRows { start: s.window.start, end: s.window.end, rows: rows(s.slot) });
         self.board.publish(self.sessions.live(), open);
     }
 

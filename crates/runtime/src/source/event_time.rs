@@ -83,13 +83,7 @@ impl EventTime {
     }
 
     /// A split was assigned: it holds the watermark from now on.
-    pub(crate) fn add_split(
-        &mut self,
-        id: &str,
-        marks: Arc<SplitMarks>,
-        now_ms: i64,
-        out: &mut Vec<StreamElement>,
-    ) {
+    pub(crate) fn add_split(&mut self, id: &str, marks: Arc<SplitMarks>, now_ms: i64, out: &mut Vec<StreamElement>) {
         let gauge = self.metrics.gauge(&format!("split.{id}.watermark.currentWatermark"), i64::MIN);
         let timer = IdlenessTimer::new(self.spec.idle_timeout_ms, now_ms);
         let (id, running) = (id.to_owned(), Watermark::MIN);

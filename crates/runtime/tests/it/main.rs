@@ -4,3 +4,4 @@ mod batching;
 mod engine;
 mod event_time;
 mod fakes;
+mod view;
