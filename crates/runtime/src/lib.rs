@@ -23,6 +23,7 @@ pub mod operator;
 mod operators;
 mod plan;
 mod source;
+mod state;
 mod table;
 mod task;
 pub mod view;
