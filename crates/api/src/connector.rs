@@ -193,6 +193,12 @@ pub trait SplitEnumerator: Send {
 
     /// How splits reach subtasks.
     fn assignment(&self) -> SplitAssignment;
+
+    /// What [`SplitEnumerator::restore`] needs to know to return no split twice.
+    fn snapshot(&self) -> Result<serde_json::Value>;
+
+    /// Goes on from a snapshot instead of from nothing; called before the first discovery.
+    fn restore(&mut self, state: serde_json::Value) -> Result<()>;
 }
 
 /// Rows of one split, in the split's order.
@@ -229,6 +235,10 @@ pub trait SourceReader: Send {
     /// The next event. Cancel-safe: a dropped future loses nothing. With no split to read it waits
     /// for ever. Takes turns among splits so that none starves.
     async fn next(&mut self) -> Result<SourceEvent>;
+
+    /// Where reading stands: each split that is not finished by its number, as it would have to be added to
+    /// another reader to go on behind the last row that was returned. Called between two events.
+    fn snapshot(&self) -> Result<Vec<(usize, Split)>>;
 
     /// Words for a place: `topic clicks, partition 0, offset 12`, `file /a/b.json, line 7`.
     fn locate(&self, split: usize, position: i64) -> String;

@@ -1,8 +1,11 @@
 //! What the tests of formats share: options in, printed rows out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use tidegate_api::connector::{EnumeratorContext, ReadColumn, ReaderContext, Source, SourceEvent, Split};
+use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, Error, Field, LogicalType, Result, Schema, TypeKind};
 
 use crate::format::{Chunk, DecodeMetrics, decode_failure, decoding_format, encoding_format, to_batch};
@@ -98,5 +101,50 @@ pub(crate) fn encode(format: &str, pairs: &[(&str, &str)], row: &Schema, json: &
         lines.push(String::from_utf8_lossy(bytes).into_owned());
         Ok(())
     })?;
+    Ok(lines)
+}
+
+/// Reads a bounded source to its end, split by split: rows with their positions. With `resume` a new reader
+/// and a new enumerator take over after every event, from a snapshot that went through its text form.
+pub(crate) async fn read_with(
+    source: &dyn Source,
+    row: &Schema,
+    batch_rows: usize,
+    resume: bool,
+) -> Result<Vec<String>> {
+    let columns: Vec<ReadColumn> = (0..row.len()).map(ReadColumn::Physical).collect();
+    let reader = || {
+        let metrics = Arc::new(MetricGroup::default());
+        source.reader(&columns, ReaderContext { subtask: 0, parallelism: 1, batch_rows, metrics })
+    };
+    let mut enumerator = source.enumerator(EnumeratorContext::silent())?;
+    let mut waiting: VecDeque<Split> = enumerator.discover().await?.into();
+    let mut lines = Vec::new();
+    while let Some(split) = waiting.pop_front() {
+        let mut current = reader()?;
+        current.add_split(split)?;
+        loop {
+            match current.next().await? {
+                SourceEvent::Rows(rows) => {
+                    let printed = print(row, &rows.columns)?;
+                    lines.extend(rows.positions.iter().zip(printed).map(|(at, row)| format!("{at}: {row}")));
+                }
+                SourceEvent::SplitFinished(_) => break,
+                SourceEvent::Quiet(_) => {}
+            }
+            if resume {
+                let taken = current.snapshot()?;
+                assert_eq!(taken.len(), 1, "the split is not finished");
+                let text = serde_json::to_string(&taken[0].1).expect("a split");
+                current = reader()?;
+                current.add_split(serde_json::from_str(&text).expect("a split"))?;
+                let state = enumerator.snapshot()?;
+                enumerator = source.enumerator(EnumeratorContext::silent())?;
+                enumerator.restore(state)?;
+                assert!(enumerator.discover().await?.is_empty(), "no split is found twice");
+            }
+        }
+        assert!(current.snapshot()?.is_empty(), "a finished split is not read again");
+    }
     Ok(lines)
 }

@@ -117,7 +117,7 @@ impl SplitEnumerator for DatagenEnumerator {
         let split = |index| Split {
             id: format!("datagen-{index}"),
             owner: index,
-            state: serde_json::json!({ "index": index, "of": self.splits }),
+            state: serde_json::json!({ "index": index, "of": self.splits, "made": 0 }),
         };
         Ok((0..splits).map(split).collect())
     }
@@ -128,5 +128,14 @@ impl SplitEnumerator for DatagenEnumerator {
 
     fn assignment(&self) -> SplitAssignment {
         SplitAssignment::Eager
+    }
+
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        Ok(self.given.into())
+    }
+
+    fn restore(&mut self, state: serde_json::Value) -> Result<()> {
+        self.given = state.as_bool().ok_or_else(|| Error::job("The checkpoint of a datagen table is damaged."))?;
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use serde_json::json;
 use tidegate_api::connector::{SourceBatch, SourceEvent, SourceReader, Split};
 use tidegate_api::{Error, Field, Result};
 use tokio::time::Instant;
@@ -18,6 +19,10 @@ use crate::format::to_batch;
 const HANDOVER: Duration = Duration::from_millis(10);
 /// A reader without rows says so at least this often.
 const QUIET: Duration = Duration::from_millis(40);
+
+/// Rows of a column between two seeds of its random numbers: what must be made anew at most to go on in the
+/// middle.
+const SEED_ROWS: u64 = 4096;
 
 /// Makes the rows of this subtask's splits.
 pub(super) struct DatagenReader {
@@ -36,6 +41,8 @@ struct SplitProgress {
     index: u64,
     of: u64,
     started: Instant,
+    /// Rows that were made before, when this split went on from a checkpoint.
+    made_before: u64,
     /// Rows made so far.
     made: u64,
     /// Rows to make in all.
@@ -50,8 +57,9 @@ impl SplitProgress {
     fn due(&self, now: Instant, rows_per_second: f64) -> (u64, Instant) {
         let elapsed = now.duration_since(self.started).as_secs_f64();
         // The first row is due at once.
-        let due = (elapsed * rows_per_second) as u64 + 1;
-        let next_row = self.started + Duration::from_secs_f64(self.made as f64 / rows_per_second);
+        let due = self.made_before + (elapsed * rows_per_second) as u64 + 1;
+        let made_now = self.made - self.made_before;
+        let next_row = self.started + Duration::from_secs_f64(made_now as f64 / rows_per_second);
         let left = self.total - self.made;
         (due.saturating_sub(self.made).min(left), next_row.max(now + HANDOVER))
     }
@@ -70,15 +78,13 @@ impl DatagenReader {
     }
 
     fn make(&mut self, split: usize, rows: u64) -> Result<SourceEvent> {
-        let progress = &mut self.splits[split];
         let now_ms = now_ms();
+        let progress = &mut self.splits[split];
         let numbers = progress.made..progress.made + rows;
         let mut arrays = Vec::with_capacity(self.columns.len());
-        for ((_, field, generator), rng) in self.columns.iter().zip(&mut progress.rngs) {
+        for (i, (_, field, _)) in self.columns.iter().enumerate() {
             let mut column = Column::new(&field.ty);
-            for i in numbers.clone() {
-                push(generator, &mut column, rng, i * progress.of + progress.index, now_ms)?;
-            }
+            values(&self.columns[i], self.seed, progress, i, numbers.clone(), now_ms, &mut column)?;
             arrays.push(column.finish()?);
         }
         progress.made += rows;
@@ -86,6 +92,31 @@ impl DatagenReader {
         let positions = numbers.map(|i| i as i64).collect();
         Ok(SourceEvent::Rows(SourceBatch { split, columns, kinds: None, positions }))
     }
+}
+
+/// Adds the values of rows `numbers` to one column. Seeded random numbers begin anew every few rows, so that
+/// a split can go on anywhere.
+fn values(
+    (number, _, generator): &(u64, Field, Generator),
+    seed: Option<u64>,
+    progress: &mut SplitProgress,
+    column: usize,
+    numbers: std::ops::Range<u64>,
+    now_ms: i64,
+    into: &mut Column,
+) -> Result<()> {
+    let (of, index) = (progress.of, progress.index);
+    for i in numbers {
+        if let Some(seed) = seed.filter(|_| i.is_multiple_of(SEED_ROWS)) {
+            progress.rngs[column] = seeded(seed, index, *number, i / SEED_ROWS);
+        }
+        push(generator, into, &mut progress.rngs[column], i * of + index, now_ms)?;
+    }
+    Ok(())
+}
+
+fn seeded(seed: u64, split: u64, column: u64, stretch: u64) -> StdRng {
+    StdRng::seed_from_u64(seed ^ (split << 48) ^ (column << 36) ^ stretch)
 }
 
 #[allow(clippy::disallowed_methods, reason = "the generated columns hold the time of day by definition")]
@@ -97,23 +128,28 @@ fn now_ms() -> i64 {
 impl SourceReader for DatagenReader {
     fn add_split(&mut self, split: Split) -> Result<()> {
         let number = |key: &str| split.state.get(key).and_then(serde_json::Value::as_u64);
-        let (Some(index), Some(of)) = (number("index"), number("of")) else {
-            return Err(Error::internal(format!("the datagen split '{}' has no index", split.id)));
+        let (Some(index), Some(of), Some(made)) = (number("index"), number("of"), number("made")) else {
+            return Err(Error::job(format!("The datagen split '{}' cannot be read.", split.id)));
         };
         let share = |rows: u64| rows / of.max(1) + u64::from(index < rows % of.max(1));
-        let rng = |column: &u64| match self.seed {
-            Some(seed) => StdRng::seed_from_u64(seed ^ (index << 40) ^ (column << 20)),
-            None => StdRng::from_os_rng(),
-        };
-        self.splits.push(SplitProgress {
+        let mut progress = SplitProgress {
             index,
             of,
             started: Instant::now(),
-            made: 0,
+            made_before: made,
+            made,
             total: self.rows.map_or(u64::MAX, share),
             finished: false,
-            rngs: self.columns.iter().map(|(column, _, _)| rng(column)).collect(),
-        });
+            rngs: self.columns.iter().map(|_| StdRng::from_os_rng()).collect(),
+        };
+        if self.seed.is_some() {
+            let stretch = made - made % SEED_ROWS..made;
+            for (i, column) in self.columns.iter().enumerate() {
+                let mut thrown_away = Column::new(&column.1.ty);
+                values(column, self.seed, &mut progress, i, stretch.clone(), 0, &mut thrown_away)?;
+            }
+        }
+        self.splits.push(progress);
         Ok(())
     }
 
@@ -149,6 +185,17 @@ impl SourceReader for DatagenReader {
             }
             tokio::time::sleep_until(wake).await;
         }
+    }
+
+    fn snapshot(&self) -> Result<Vec<(usize, Split)>> {
+        let open = self.splits.iter().enumerate().filter(|(_, split)| !split.finished);
+        let state = |split: &SplitProgress| json!({ "index": split.index, "of": split.of, "made": split.made });
+        Ok(open
+            .map(|(number, split)| {
+                let id = format!("datagen-{}", split.index);
+                (number, Split { id, owner: split.index, state: state(split) })
+            })
+            .collect())
     }
 
     fn locate(&self, split: usize, position: i64) -> String {

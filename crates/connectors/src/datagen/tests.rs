@@ -11,7 +11,7 @@ use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Result, Schema, TypeKind};
 
 use super::DatagenFactory;
-use crate::testing::{STRING, array, print, schema};
+use crate::testing::{STRING, array, print, read_with, schema};
 
 fn table(columns: Schema, options: &[(&str, &str)]) -> TableDescriptor {
     let options: BTreeMap<String, String> = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -107,4 +107,24 @@ fn mistakes_are_named() {
     assert!(source(&[("fields.n.kind", "sequence")]).contains("fields.n.end\nfields.n.start"));
     assert!(source(&[("fields.n.min", "3"), ("fields.n.max", "2")]).contains("fields.n.max"));
     assert!(source(&[("rows-per-second", "0")]).contains("rows-per-second"));
+}
+
+#[test]
+fn making_goes_on_where_a_snapshot_was_taken() {
+    let columns = schema(&[("id", TypeKind::BigInt), ("n", TypeKind::Int), ("s", STRING)]);
+    let options = [
+        ("fields.id.kind", "sequence"),
+        ("fields.id.start", "0"),
+        ("fields.id.end", "9999"),
+        ("fields.s.length", "3"),
+        ("rows-per-second", "1000000"),
+        ("scan.parallelism", "2"),
+        ("tidegate.seed", "11"),
+    ];
+    let table = table(columns, &options);
+    let source = DatagenFactory.source(&table, &Configuration::default()).expect("a source");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let whole = runtime.block_on(read_with(source.as_ref(), &table.physical, 1000, false)).expect("rows");
+    assert_eq!(whole.len(), 10_000);
+    assert_eq!(runtime.block_on(read_with(source.as_ref(), &table.physical, 1000, true)).expect("rows"), whole);
 }

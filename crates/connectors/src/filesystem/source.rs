@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,6 +11,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use tidegate_api::connector::{
     EnumeratorContext, ReadColumn, ReaderContext, Source, SourceBatch, SourceEvent, SourceReader, Split,
     SplitAssignment, SplitEnumerator, TableDescriptor,
@@ -147,6 +148,25 @@ impl SplitEnumerator for FileEnumerator {
     fn assignment(&self) -> SplitAssignment {
         SplitAssignment::OnDemand
     }
+
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        serde_json::to_value(&self.seen).map_err(|e| Error::internal(e.to_string()))
+    }
+
+    fn restore(&mut self, state: serde_json::Value) -> Result<()> {
+        self.seen = serde_json::from_value(state)
+            .map_err(|e| Error::job(format!("The checkpoint's list of files cannot be read: {e}.")))?;
+        Ok(())
+    }
+}
+
+/// Where in a file reading goes on.
+#[derive(Serialize, Deserialize)]
+struct FilePlace {
+    /// Bytes before the next record.
+    offset: u64,
+    /// Line of the next record, from 1.
+    line: i64,
 }
 
 fn absolute(path: &Path) -> String {
@@ -178,15 +198,26 @@ struct OpenFile {
     modified_ms: i64,
     buffer: Vec<u8>,
     start: usize,
+    /// Where the buffer begins in the file.
+    buffer_offset: u64,
     at_end: bool,
     line: i64,
 }
 
 impl OpenFile {
-    fn open(split: usize, path: &str) -> Result<OpenFile> {
+    fn open(split: usize, path: &str, place: &FilePlace) -> Result<OpenFile> {
         let cannot = |e: std::io::Error| Error::job(format!("Cannot open file '{path}': {e}."));
-        let file = File::open(path).map_err(cannot)?;
+        let mut file = File::open(path).map_err(cannot)?;
         let facts = file.metadata().map_err(cannot)?;
+        if facts.len() < place.offset {
+            return Err(Error::job(format!(
+                "Cannot go on reading file '{path}' at byte {}: it has only {} bytes now, so it is not the file that \
+                 the checkpoint was taken of.",
+                place.offset,
+                facts.len()
+            )));
+        }
+        file.seek(SeekFrom::Start(place.offset)).map_err(cannot)?;
         let modified = facts.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         Ok(OpenFile {
             split,
@@ -196,14 +227,16 @@ impl OpenFile {
             modified_ms: modified.map_or(0, |d| d.as_millis() as i64),
             buffer: Vec::new(),
             start: 0,
+            buffer_offset: place.offset,
             at_end: false,
-            line: 1,
+            line: place.line,
         })
     }
 
     /// Reads more bytes behind those not consumed yet.
     fn fill(&mut self) -> Result<()> {
         self.buffer.drain(..self.start);
+        self.buffer_offset += self.start as u64;
         self.start = 0;
         if self.buffer.len() > MAX_RECORD_BYTES {
             return Err(Error::job(format!(
@@ -335,7 +368,12 @@ fn repeat(field: &Field, rows: usize, mut push: impl FnMut(&mut Column) -> Resul
 impl SourceReader for FileReader {
     fn add_split(&mut self, split: Split) -> Result<()> {
         let number = self.paths.len();
-        self.open.push(OpenFile::open(number, &split.id)?);
+        let place = match split.state {
+            serde_json::Value::Null => FilePlace { offset: 0, line: 1 },
+            state => serde_json::from_value(state)
+                .map_err(|e| Error::job(format!("The place in file '{}' cannot be read: {e}.", split.id)))?,
+        };
+        self.open.push(OpenFile::open(number, &split.id, &place)?);
         self.paths.push(split.id);
         Ok(())
     }
@@ -351,6 +389,15 @@ impl SourceReader for FileReader {
         }
         self.turn = (self.turn + 1) % self.open.len();
         self.read(self.turn)
+    }
+
+    fn snapshot(&self) -> Result<Vec<(usize, Split)>> {
+        let split = |file: &OpenFile| {
+            let place = FilePlace { offset: file.buffer_offset + file.start as u64, line: file.line };
+            let state = serde_json::to_value(place).map_err(|e| Error::internal(e.to_string()))?;
+            Ok((file.split, Split { id: self.paths[file.split].clone(), owner: file.split as u64, state }))
+        };
+        self.open.iter().map(split).collect()
     }
 
     fn locate(&self, split: usize, position: i64) -> String {

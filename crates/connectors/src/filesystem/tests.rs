@@ -14,7 +14,7 @@ use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, LogicalType, Result, Schema, TypeKind};
 
 use super::FilesystemFactory;
-use crate::testing::{STRING, print, schema};
+use crate::testing::{STRING, print, read_with, schema};
 
 fn table(path: &Path, options: &[(&str, &str)], columns: Schema, partition_keys: Vec<usize>) -> TableDescriptor {
     let own = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -173,4 +173,32 @@ fn what_is_written_in_partitions_is_read_back() {
     assert_eq!(printed, ["[2026-10-01, 1, a/b]", "[2026-10-01, 3, a/b]", "[null, 2, c]"]);
     assert!(ids[0].contains("day=2026-10-01/place=a%2Fb/part-"), "{ids:?}");
     assert!(ids[1].contains("day=__DEFAULT_PARTITION__/place=c/part-"), "{ids:?}");
+}
+
+#[test]
+fn reading_goes_on_where_a_snapshot_was_taken() {
+    let dir = tempfile::tempdir().expect("directory");
+    fs::write(dir.path().join("a.json"), (0..50).map(|i| format!("{{\"v\":{i}}}\n\n")).collect::<String>())
+        .expect("file");
+    fs::write(dir.path().join("b.json"), "{\"v\":100}\n{\"v\":101}").expect("file");
+    let table = table(dir.path(), &[], schema(&[("v", TypeKind::Int)]), vec![]);
+    let source = source(&table).expect("a source");
+    let whole = block_on(read_with(source.as_ref(), &table.physical, 7, false)).expect("rows");
+    assert_eq!((whole.len(), whole[1].as_str()), (52, "3: [1]"));
+    assert_eq!(block_on(read_with(source.as_ref(), &table.physical, 7, true)).expect("rows"), whole);
+}
+
+#[test]
+fn a_file_that_was_cut_is_not_the_one_the_snapshot_was_taken_of() {
+    let dir = tempfile::tempdir().expect("directory");
+    fs::write(dir.path().join("a.json"), "{\"v\":1}\n").expect("file");
+    let table = table(dir.path(), &[], schema(&[("v", TypeKind::Int)]), vec![]);
+    let source = source(&table).expect("a source");
+    let metrics = Arc::new(MetricGroup::default());
+    let ctx = ReaderContext { subtask: 0, parallelism: 1, batch_rows: 7, metrics };
+    let mut reader = source.reader(&[ReadColumn::Physical(0)], ctx).expect("a reader");
+    let state = serde_json::json!({ "offset": 10, "line": 2 });
+    let id = dir.path().join("a.json").to_string_lossy().into_owned();
+    let told = reader.add_split(tidegate_api::connector::Split { id, owner: 0, state }).expect_err("too short");
+    assert!(told.to_string().contains("at byte 10: it has only 8 bytes now"), "{told}");
 }

@@ -25,6 +25,17 @@ pub(super) struct PartitionState {
     pub stop: Option<i64>,
 }
 
+impl PartitionState {
+    /// The split that a reader opens.
+    pub fn to_split(&self) -> Result<Split> {
+        Ok(Split {
+            id: format!("{}-{}", self.topic, self.partition),
+            owner: owner(&self.topic, self.partition),
+            state: serde_json::to_value(self).map_err(|e| Error::internal(e.to_string()))?,
+        })
+    }
+}
+
 /// Asks the brokers for partitions, once or from time to time.
 pub(super) struct KafkaEnumerator {
     table: Arc<SourceTable>,
@@ -116,11 +127,7 @@ impl SplitEnumerator for KafkaEnumerator {
         let mut splits = Vec::with_capacity(found.len());
         for state in found {
             self.known.insert((state.topic.clone(), state.partition));
-            splits.push(Split {
-                id: format!("{}-{}", state.topic, state.partition),
-                owner: owner(&state.topic, state.partition),
-                state: serde_json::to_value(&state).map_err(|e| Error::internal(e.to_string()))?,
-            });
+            splits.push(state.to_split()?);
         }
         Ok(splits)
     }
@@ -132,6 +139,26 @@ impl SplitEnumerator for KafkaEnumerator {
     fn assignment(&self) -> SplitAssignment {
         SplitAssignment::Eager
     }
+
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        let known = KnownPartitions { known: self.known.clone(), started: self.started };
+        serde_json::to_value(known).map_err(|e| Error::internal(e.to_string()))
+    }
+
+    fn restore(&mut self, state: serde_json::Value) -> Result<()> {
+        let known: KnownPartitions = serde_json::from_value(state)
+            .map_err(|e| Error::job(format!("The checkpoint's list of Kafka partitions cannot be read: {e}.")))?;
+        (self.known, self.started) = (known.known, known.started);
+        Ok(())
+    }
+}
+
+/// The enumerator's part of a checkpoint.
+#[derive(Serialize, Deserialize)]
+struct KnownPartitions {
+    known: BTreeSet<Partition>,
+    /// The first discovery is over, so what is new from now on is read from its beginning.
+    started: bool,
 }
 
 #[cfg(test)]

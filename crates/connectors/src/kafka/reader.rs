@@ -56,6 +56,10 @@ struct Partition {
     queue: Option<PartitionQueue>,
     /// Offset of the next record, or a later one if those between are no records.
     position: i64,
+    /// Offset behind the last record whose rows were returned.
+    returned: i64,
+    /// Its end was returned.
+    has_returned_all: bool,
     /// Its end event came and no record since.
     at_end: bool,
     lag: i64,
@@ -101,6 +105,8 @@ impl KafkaReader {
         self.ctx.metrics.gauge(&format!("{group}.committedOffset"), -1);
         let mut partition = Partition {
             position: state.start,
+            returned: state.start,
+            has_returned_all: false,
             at_end: false,
             lag: 0,
             current_offset: self.ctx.metrics.gauge(&format!("{group}.currentOffset"), -1),
@@ -219,7 +225,7 @@ impl KafkaReader {
     }
 
     /// Makes events of the rows decoded so far. A changelog record may give more rows than one, so
-    /// these may be more than a batch.
+    /// these may be more than a batch; the rows of one record stay together, for a position is a record.
     fn hand_over(&mut self, split: usize) -> Result<()> {
         if self.rows.rows() == 0 {
             return Ok(());
@@ -227,7 +233,7 @@ impl KafkaReader {
         let (columns, kinds, positions) = self.rows.finish()?;
         let mut start = 0;
         while start < positions.len() {
-            let len = self.ctx.batch_rows.max(1).min(positions.len() - start);
+            let len = batch_len(&positions[start..], self.ctx.batch_rows.max(1));
             self.ready.push_back(SourceEvent::Rows(SourceBatch {
                 split,
                 columns: columns.slice(start, len),
@@ -247,12 +253,38 @@ impl KafkaReader {
         closed.map_err(|e| Error::job(format!("Topic '{topic}', partition {partition} cannot be closed: {e}")))
     }
 
+    /// Notes how far the events that leave have come.
+    fn returned(&mut self, event: SourceEvent) -> SourceEvent {
+        match &event {
+            SourceEvent::Rows(rows) => {
+                if let Some(last) = rows.positions.last() {
+                    self.partitions[rows.split].returned = last + 1;
+                }
+            }
+            SourceEvent::SplitFinished(split) => self.partitions[*split].has_returned_all = true,
+            SourceEvent::Quiet(_) => {}
+        }
+        event
+    }
+
     fn quiet_due(&mut self) -> Option<SourceEvent> {
         if self.quiet.is_empty() || self.quiet_reported.elapsed() < QUIET_INTERVAL {
             return None;
         }
         self.quiet_reported = Instant::now();
         Some(SourceEvent::Quiet(std::mem::take(&mut self.quiet).into_iter().collect()))
+    }
+}
+
+/// How many rows make a batch: at most `limit`, or more if one record has more.
+fn batch_len(positions: &[i64], limit: usize) -> usize {
+    if positions.len() <= limit {
+        return positions.len();
+    }
+    let before = positions[..limit].iter().rposition(|p| *p != positions[limit]);
+    match before {
+        Some(last) => last + 1,
+        None => positions.iter().take_while(|p| **p == positions[0]).count(),
     }
 }
 
@@ -340,7 +372,7 @@ impl SourceReader for KafkaReader {
     async fn next(&mut self) -> Result<SourceEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Ok(event);
+                return Ok(self.returned(event));
             }
             if let Some(error) = self.failed.take() {
                 return Err(error);
@@ -350,7 +382,7 @@ impl SourceReader for KafkaReader {
                 return Ok(event);
             }
             if let Some(event) = self.look_around()? {
-                return Ok(event);
+                return Ok(self.returned(event));
             }
             if self.failed.is_none() {
                 if let Some(event) = self.quiet_due() {
@@ -360,6 +392,15 @@ impl SourceReader for KafkaReader {
                 wait(Arc::clone(&self.wake), report_at).await;
             }
         }
+    }
+
+    fn snapshot(&self) -> Result<Vec<(usize, Split)>> {
+        let open = self.partitions.iter().enumerate().filter(|(_, p)| !p.has_returned_all);
+        open.map(|(number, partition)| {
+            let state = PartitionState { start: partition.returned, ..partition.state.clone() };
+            Ok((number, state.to_split()?))
+        })
+        .collect()
     }
 
     fn locate(&self, split: usize, position: i64) -> String {

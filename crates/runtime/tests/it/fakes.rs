@@ -109,6 +109,16 @@ impl SplitEnumerator for FakeEnumerator {
     fn assignment(&self) -> SplitAssignment {
         self.assignment
     }
+
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        Ok(self.discoveries.len().into())
+    }
+
+    fn restore(&mut self, state: serde_json::Value) -> Result<()> {
+        let left = state.as_u64().unwrap_or_default() as usize;
+        self.discoveries.drain(..self.discoveries.len().saturating_sub(left));
+        Ok(())
+    }
 }
 
 struct FakeReader {
@@ -193,6 +203,11 @@ impl SourceReader for FakeReader {
             Some(Step::Panic) => panic!("the reader broke"),
             _ => std::future::pending().await,
         }
+    }
+
+    fn snapshot(&self) -> Result<Vec<(usize, Split)>> {
+        let split = |id: &String| Split { id: id.clone(), owner: 0, state: self.read.into() };
+        Ok(self.splits.iter().map(split).enumerate().collect())
     }
 
     fn locate(&self, split: usize, position: i64) -> String {
