@@ -76,11 +76,6 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         self.entries
     }
 
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.entries == 0
-    }
-
     /// Replaces everything by `entries`; a process that dies meanwhile leaves the old or the new content.
     pub fn rewrite(&mut self, entries: impl IntoIterator<Item = T>) -> io::Result<()> {
         let mut bytes = Vec::new();
@@ -174,4 +169,84 @@ fn damaged(path: &Path, at: usize, why: &str) -> io::Error {
         path.display()
     );
     io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entries(path: &Path) -> Vec<String> {
+        Journal::<String>::open(path).unwrap().1
+    }
+
+    #[test]
+    fn holds_what_was_appended_across_restarts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep").join("journal");
+        let (mut journal, found) = Journal::<String>::open(&path).unwrap();
+        assert!(found.is_empty());
+        journal.append(&"one".to_owned()).unwrap();
+        journal.append_all(&["two".to_owned(), "three".to_owned()]).unwrap();
+        drop(journal);
+        let (mut journal, found) = Journal::<String>::open(&path).unwrap();
+        assert_eq!(found, ["one", "two", "three"]);
+        journal.rewrite(["three".to_owned()]).unwrap();
+        journal.append(&"four".to_owned()).unwrap();
+        assert_eq!(journal.len(), 2);
+        assert_eq!(entries(&path), ["three", "four"]);
+    }
+
+    #[test]
+    fn damage_before_the_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (mut journal, _) = Journal::<String>::open(&path).unwrap();
+        journal.append_all(&["one".to_owned(), "two".to_owned()]).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[FRAME_HEAD + 1] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = Journal::<String>::open(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains("damaged at byte 0"), "{error}");
+    }
+
+    #[test]
+    fn entries_of_another_shape_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        Journal::<String>::open(&path).unwrap().0.append(&"text".to_owned()).unwrap();
+        assert_eq!(Journal::<u32>::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_loses_only_what_was_not_whole(texts in prop::collection::vec(".{0,20}", 0..12), cut in any::<prop::sample::Index>()) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("journal");
+            let (mut journal, _) = Journal::<String>::open(&path).unwrap();
+            let mut ends = vec![0];
+            for text in &texts {
+                journal.append(text).unwrap();
+                ends.push(fs::metadata(&path).unwrap().len());
+            }
+            let cut = cut.index(*ends.last().unwrap() as usize + 1) as u64;
+            OpenOptions::new().write(true).open(&path).unwrap().set_len(cut).unwrap();
+            let whole = ends.iter().filter(|&&end| end > 0 && end <= cut).count();
+            let (mut journal, found) = Journal::<String>::open(&path).unwrap();
+            prop_assert_eq!(&found[..], &texts[..whole]);
+            journal.append(&"after".to_owned()).unwrap();
+            prop_assert_eq!(entries(&path).len(), whole + 1);
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("journal");
+            fs::write(&path, &bytes).unwrap();
+            let _ = Journal::<String>::open(&path);
+            let _ = read_value::<String>(&path);
+        }
+    }
 }

@@ -58,8 +58,9 @@ impl LogState {
         self.active().end
     }
 
+    /// Where the first open transaction begins, or the end. Records before the start are of no concern.
     pub(super) fn last_stable(&self) -> i64 {
-        self.producers.first_unstable().unwrap_or(self.end())
+        self.producers.first_unstable().unwrap_or(self.end()).max(self.log_start)
     }
 
     pub(super) fn offsets(&self) -> Offsets {
