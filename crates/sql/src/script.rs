@@ -27,6 +27,15 @@ pub fn split_script(script: &str) -> Result<Vec<ScriptStatement>> {
     Ok(splitter.out)
 }
 
+/// Whether a text ends where a statement ends: after its `;`, which stands in no string, quoted name, comment
+/// or statement set. Blank lines and comments may follow. A text without any statement has nothing left to
+/// finish either.
+pub fn is_finished(text: &str) -> bool {
+    let mut splitter =
+        Splitter { cursor: Cursor::new(text, 1, 1), out: Vec::new(), open: None, words: Words::default() };
+    splitter.read().is_ok() && splitter.open.is_none()
+}
+
 /// The statement being read: its byte offset and place.
 #[derive(Clone, Copy)]
 struct Open {
@@ -45,6 +54,13 @@ struct Splitter<'a> {
 
 impl Splitter<'_> {
     fn run(&mut self) -> Result<()> {
+        self.read()?;
+        self.close();
+        Ok(())
+    }
+
+    /// Reads to the end; a statement without `;` stays open.
+    fn read(&mut self) -> Result<()> {
         loop {
             self.cursor
                 .skip_blank(false)
@@ -64,7 +80,6 @@ impl Splitter<'_> {
                 None => self.open = Some(Open { start, end, line, column }),
             }
         }
-        self.close();
         Ok(())
     }
 
@@ -191,6 +206,18 @@ mod tests {
             texts("BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;"),
             ["BEGIN STATEMENT SET", "INSERT INTO a SELECT 1", "END"]
         );
+    }
+
+    #[test]
+    fn a_text_is_finished_after_the_semicolon_of_its_last_statement() {
+        for text in ["", " \n", "-- only a comment", "SELECT 1;", "SELECT 1; -- done", "SELECT ';'; /* ; */\n"] {
+            assert!(is_finished(text), "{text}");
+        }
+        let set = "EXECUTE STATEMENT SET BEGIN\nINSERT INTO a SELECT 1;";
+        for text in ["SELECT 1", "SELECT 1; SELECT", "SELECT ';", "SELECT `;", "SELECT 1 /* ;", "SELECT 1 -- ;", set] {
+            assert!(!is_finished(text), "{text}");
+        }
+        assert!(is_finished(&format!("{set}\nEND;")));
     }
 
     #[test]

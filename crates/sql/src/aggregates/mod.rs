@@ -58,6 +58,11 @@ const NAMES: [&str; 20] = [
     "SINGLE_VALUE",
 ];
 
+/// The names of the aggregate functions, in upper case.
+pub fn names() -> &'static [&'static str] {
+    &NAMES
+}
+
 /// True for the name of an aggregate function, in upper case.
 pub fn is_aggregate(name: &str) -> bool {
     NAMES.contains(&name)

@@ -108,6 +108,15 @@ pub enum Statement {
     Clear,
     /// `HELP`.
     Help,
+    /// `STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]`.
+    StopJob {
+        /// The job's id.
+        id: String,
+        /// `WITH SAVEPOINT`: where it stands.
+        savepoint: Option<Span>,
+        /// `WITH DRAIN`: where it stands.
+        drain: Option<Span>,
+    },
     /// A statement that Flink parses and Tidegate does not run: its name, as in `TRUNCATE TABLE`.
     Unsupported {
         /// Its leading words.

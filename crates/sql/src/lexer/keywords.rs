@@ -69,6 +69,30 @@ const CALLABLE: &[&str] = &[
     "TIME_TRUNC", "TRANSLATE", "TRIM", "TRUNCATE", "UPPER", "USER", "VAR_POP", "VAR_SAMP", "WIDTH_BUCKET", "YEAR",
 ];
 
+/// The words that statements are written with: what completion offers. Many of them are not reserved.
+#[rustfmt::skip]
+const SUGGESTED: &[&str] = &[
+    "ADD", "AFTER", "ALL", "ALTER", "AND", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT", "BINARY", "BOOLEAN", "BY", "BYTES",
+    "CASCADE", "CASE", "CAST", "CATALOG", "CATALOGS", "CHANGELOG_MODE", "CHAR", "CLEAR", "COLUMNS", "COMMENT",
+    "CONSTRAINT", "CREATE", "CROSS", "CUMULATE", "CURRENT", "DATABASE", "DATABASES", "DATE", "DAY", "DECIMAL", "DESC",
+    "DESCRIBE", "DESCRIPTOR", "DISTINCT", "DOUBLE", "DROP", "ELSE", "END", "ENFORCED", "EXCEPT", "EXCLUDING",
+    "EXECUTE", "EXISTS", "EXIT", "EXPLAIN", "EXTENDED", "FALSE", "FILTER", "FIRST", "FLOAT", "FOLLOWING", "FOR", "FROM",
+    "FULL", "FUNCTIONS", "GROUP", "GROUPING", "HAVING", "HELP", "HOP", "HOUR", "IF", "ILIKE", "IN", "INCLUDING",
+    "INNER", "INSERT", "INT", "INTERSECT", "INTERVAL", "INTO", "IS", "JOB", "JOBS", "JOIN", "KEY", "LATERAL", "LEFT",
+    "LIKE", "LIMIT", "METADATA", "MINUTE", "MODIFY", "MODULES", "MONTH", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER",
+    "OUTER", "OVER", "OVERWRITING", "PARTITION", "PARTITIONED", "PLAN", "PRECEDING", "PRIMARY", "QUIT", "RANGE",
+    "RENAME", "REPLACE", "RESET", "RIGHT", "ROW", "ROWS", "SECOND", "SELECT", "SESSION", "SET", "SETS", "SHOW",
+    "SMALLINT", "STATEMENT", "STOP", "STRING", "SYSTEM_TIME", "TABLE", "TABLES", "TEMPORARY", "THEN", "TIME",
+    "TIMESTAMP", "TIMESTAMP_LTZ", "TINYINT", "TO", "TRUE", "TUMBLE", "UNBOUNDED", "UNION", "UNNEST", "USE", "USING",
+    "VALUES", "VARCHAR", "VIEW", "VIEWS", "VIRTUAL", "WATERMARK", "WHEN", "WHERE", "WINDOW", "WITH", "WITHOUT", "YEAR",
+    "ZONE",
+];
+
+/// The words that completion offers, sorted.
+pub fn suggested() -> &'static [&'static str] {
+    SUGGESTED
+}
+
 /// Whether the word, in upper case, needs backticks to be a name.
 pub fn is_reserved(upper: &str) -> bool {
     RESERVED.binary_search(&upper).is_ok()
@@ -107,6 +131,7 @@ mod tests {
     fn the_lists_are_sorted_and_callable_words_are_reserved() {
         assert!(RESERVED.is_sorted());
         assert!(CALLABLE.is_sorted());
+        assert!(SUGGESTED.is_sorted());
         assert!(CALLABLE.iter().all(|w| is_reserved(w)));
     }
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod cursor;
 pub mod keywords;
+pub mod pieces;
 
 use crate::ast::Span;
 use cursor::Cursor;

@@ -49,7 +49,7 @@ impl Parser<'_> {
             "COMPILE" => self.skip_rest().and(unsupported("COMPILE PLAN")),
             "LOAD" => self.skip_rest().and(unsupported("LOAD MODULE")),
             "UNLOAD" => self.skip_rest().and(unsupported("UNLOAD MODULE")),
-            "STOP" => self.skip_rest().and(unsupported("STOP JOB")),
+            "STOP" => self.stop_job(),
             _ => Err(self.unexpected(&[
                 "SELECT", "INSERT", "CREATE", "ALTER", "DROP", "EXECUTE", "BEGIN", "END", "SET", "RESET", "USE",
                 "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "VALUES", "(",
@@ -60,6 +60,20 @@ impl Parser<'_> {
     fn client_command(&mut self, statement: Statement) -> Result<Statement> {
         self.bump();
         Ok(statement)
+    }
+
+    fn stop_job(&mut self) -> Result<Statement> {
+        self.expect_words(&["STOP", "JOB"])?;
+        let id = self.string()?;
+        let mut option = |word: &str| {
+            let at = self.span();
+            self.eat_words(&["WITH", word]).then_some(at)
+        };
+        let (savepoint, drain) = (option("SAVEPOINT"), option("DRAIN"));
+        if savepoint.is_none() && drain.is_some() {
+            return self.fail("WITH DRAIN could only be used after WITH SAVEPOINT.");
+        }
+        Ok(Statement::StopJob { id, savepoint, drain })
     }
 
     fn execute(&mut self) -> Result<Statement> {

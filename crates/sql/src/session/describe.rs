@@ -3,7 +3,7 @@
 use tidegate_api::{Error, Result, Schema};
 
 use super::show_create::{expression_text, metadata_text};
-use super::{Outcome, Session, unsupported_name};
+use super::{ClientCommand, Outcome, Session, unsupported_name};
 use crate::ast::{ColumnKind, ObjectKind, ObjectName};
 use crate::catalog::{CatalogObject, CatalogTable, CatalogView};
 use crate::plan::Planner;
@@ -20,6 +20,7 @@ impl Session {
                 Ok(Outcome::Table { columns, rows })
             }
             ObjectKind::Catalog => self.describe_catalog(name.last(), extended),
+            ObjectKind::Job => Ok(Outcome::Client(ClientCommand::DescribeJob(name.last().to_owned()))),
             other => Err(unsupported_name(name, &format!("DESCRIBE {}", other.name()))),
         }
     }

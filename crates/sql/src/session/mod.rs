@@ -7,6 +7,7 @@
 mod ctas;
 mod ddl;
 mod describe;
+mod named;
 mod show;
 mod show_create;
 
@@ -21,6 +22,8 @@ use crate::catalog::Catalog;
 use crate::parser::parse_statement;
 use crate::plan::Planner;
 use crate::script::ScriptStatement;
+
+pub use named::{NamedObject, callable_names};
 
 /// What a statement came to.
 #[derive(Debug)]
@@ -38,8 +41,25 @@ pub enum Outcome {
     Text(String),
     /// A job to run.
     Job(Box<PlannedJob>),
+    /// What only the client can do: it knows the terminal and the jobs.
+    Client(ClientCommand),
     /// `QUIT`.
     Quit,
+}
+
+/// A statement that is the client's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCommand {
+    /// `CLEAR`: empty the screen.
+    Clear,
+    /// `HELP`.
+    Help,
+    /// `SHOW JOBS`.
+    ShowJobs,
+    /// `DESCRIBE JOB 'id'`.
+    DescribeJob(String),
+    /// `STOP JOB 'id'`.
+    StopJob(String),
 }
 
 /// A job that a statement asks for.
@@ -92,6 +112,14 @@ impl Session {
         &self.config
     }
 
+    /// A moment, in milliseconds since the epoch, as a clock in the session's time zone shows it:
+    /// `2026-10-01T10:00:00.123`.
+    pub fn local_time(&self, epoch_ms: i64) -> String {
+        // SET has checked the zone; one that came otherwise is shown as UTC.
+        let local_ms = Zone::parse(self.config.time_zone()).map_or(epoch_ms, |zone| zone.to_local(epoch_ms));
+        tidegate_api::text::format_timestamp_iso(i128::from(local_ms) * 1_000_000)
+    }
+
     /// The catalogs now.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
@@ -113,7 +141,11 @@ impl Session {
     }
 
     fn execute_parsed(&mut self, statement: Statement) -> Result<Outcome> {
-        if self.open_set.is_some() && !matches!(statement, Statement::Insert(_) | Statement::EndStatementSet) {
+        let fits_set = matches!(
+            statement,
+            Statement::Insert(_) | Statement::EndStatementSet | Statement::Quit | Statement::Clear | Statement::Help
+        );
+        if self.open_set.is_some() && !fits_set {
             return Err(Error::invalid("Only INSERT statement is allowed in Statement Set or use 'END' to submit it."));
         }
         match statement {
@@ -144,7 +176,11 @@ impl Session {
             Statement::UseCatalog(name) => self.catalog.use_catalog(&name.value).map(|()| Outcome::Done),
             Statement::Show(show) => self.show(&show),
             Statement::Describe { object, extended, name } => self.describe(object, extended, &name),
-            Statement::AddJar(_) | Statement::RemoveJar(_) | Statement::Clear | Statement::Help => Ok(Outcome::Done),
+            Statement::AddJar(_) | Statement::RemoveJar(_) => Ok(Outcome::Done),
+            Statement::Clear => Ok(Outcome::Client(ClientCommand::Clear)),
+            Statement::Help => Ok(Outcome::Client(ClientCommand::Help)),
+            Statement::StopJob { id, savepoint: None, .. } => Ok(Outcome::Client(ClientCommand::StopJob(id))),
+            Statement::StopJob { savepoint: Some(span), .. } => Err(unsupported(span, "STOP JOB ... WITH SAVEPOINT")),
             Statement::Quit => Ok(Outcome::Quit),
             Statement::Unsupported { name, span } => Err(unsupported(span, name)),
             ddl => self.ddl(ddl),

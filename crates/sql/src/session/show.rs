@@ -2,7 +2,7 @@
 
 use tidegate_api::{Error, Result};
 
-use super::{Outcome, Session};
+use super::{ClientCommand, Outcome, Session};
 use crate::ast::{ObjectName, Show, ShowLike, ShowList};
 use crate::functions;
 
@@ -14,6 +14,7 @@ impl Session {
                 columns: vec!["module name".into(), "used".into()],
                 rows: vec![vec![Some("core".into()), Some("TRUE".into())]],
             }),
+            Show::List { what: ShowList::Jobs, .. } => Ok(Outcome::Client(ClientCommand::ShowJobs)),
             Show::List { what, from, like } => {
                 let (column, names) = self.list(*what, from.as_ref())?;
                 let keep = |name: &String| like.as_ref().is_none_or(|l| matches(l, name));
@@ -48,11 +49,12 @@ impl Session {
             ShowList::Procedures => ("procedure name", Vec::new()),
             ShowList::Jars => ("jars", Vec::new()),
             ShowList::Connections => ("connection name", Vec::new()),
-            ShowList::Jobs => return Err(Error::unsupported("SHOW JOBS is not supported by Tidegate yet.")),
             ShowList::Partitions => {
                 return Err(Error::unsupported("SHOW PARTITIONS is not supported by Tidegate yet."));
             }
-            ShowList::Columns | ShowList::FullModules => return Err(Error::internal("this list has its own form")),
+            ShowList::Columns | ShowList::FullModules | ShowList::Jobs => {
+                return Err(Error::internal("this list has its own form"));
+            }
         })
     }
 

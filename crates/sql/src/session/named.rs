@@ -1,0 +1,71 @@
+//! What a statement may name: tables, views and their columns, for completion.
+
+use super::Session;
+use crate::ast::{Ident, ObjectName};
+use crate::functions;
+use crate::lexer::keywords;
+
+/// Functions that are no entry of the registry: they are made of syntax or belong to windows.
+const SYNTACTIC_FUNCTIONS: [&str; 8] =
+    ["CAST", "COALESCE", "EXTRACT", "ROW_NUMBER", "TRY_CAST", "TIMESTAMPADD", "TIMESTAMPDIFF", "NULLIF"];
+
+/// A table or view and its columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedObject {
+    /// The name as a statement can write it now: `clicks`, `other_database.clicks`, with backticks where needed.
+    pub name: String,
+    /// Whether it is a view.
+    pub is_view: bool,
+    /// Column names as a statement can write them, and their types. Empty if they cannot be told, as for a view
+    /// whose table is gone.
+    pub columns: Vec<(String, String)>,
+}
+
+impl Session {
+    /// All tables and views of the current catalog; those of the current database by their bare names.
+    pub fn named_objects(&self) -> Vec<NamedObject> {
+        let catalog = self.catalog.current_catalog();
+        let mut out = Vec::new();
+        for database in self.catalog.databases(catalog).unwrap_or_default() {
+            let here = database == self.catalog.current_database();
+            for object in self.catalog.objects(catalog, &database).unwrap_or_default() {
+                let last = &object.path().object;
+                let parts: Vec<&str> = if here { vec![last] } else { vec![&database, last] };
+                let name = ObjectName { parts: parts.iter().map(|part| Ident::synthetic(*part)).collect() };
+                let rows = self.columns_of(&name).map(|(_, rows)| rows).unwrap_or_default();
+                let column = |row: Vec<Option<String>>| {
+                    let mut cells = row.into_iter();
+                    Some((written(&cells.next()??), cells.next()??))
+                };
+                out.push(NamedObject {
+                    name: parts.iter().map(|part| written(part)).collect::<Vec<_>>().join("."),
+                    is_view: object.is_view(),
+                    columns: rows.into_iter().filter_map(column).collect(),
+                });
+            }
+        }
+        out
+    }
+}
+
+/// The functions a query may call, in upper case and sorted; operators are not among them.
+pub fn callable_names() -> Vec<&'static str> {
+    let is_name = |name: &&str| name.len() > 1 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let operators = ["AND", "OR", "NOT", "ITEM", "NEGATE", "LIKE", "IN", "BETWEEN"];
+    let scalar = functions::function_names().into_iter().filter(is_name).filter(|n| !operators.contains(n));
+    let mut names: Vec<&str> =
+        scalar.chain(SYNTACTIC_FUNCTIONS).chain(crate::aggregates::names().iter().copied()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A name as a statement writes it: in backticks if it is reserved or has other characters than a name may.
+fn written(name: &str) -> String {
+    let first = name.chars().next().is_some_and(|c| c == '_' || c.is_alphabetic());
+    let plain = first && name.chars().all(|c| c == '_' || c == '$' || c.is_alphanumeric());
+    match plain && !keywords::is_reserved(&name.to_ascii_uppercase()) {
+        true => name.to_owned(),
+        false => format!("`{}`", name.replace('`', "``")),
+    }
+}
