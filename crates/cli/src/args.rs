@@ -25,7 +25,7 @@ pub struct Cli {
 pub enum Command {
     /// Run a script to its end; results on standard output, everything else on standard error
     Run(RunArgs),
-    /// Run the statements of a file, here or on a standalone process
+    /// SQL client: statements typed at a prompt, from a file, or from standard input
     Sql(SqlArgs),
     /// Serve REST and run the jobs that are submitted to it
     Standalone(StandaloneArgs),
@@ -66,9 +66,15 @@ pub struct RunArgs {
 /// `tidegate sql`.
 #[derive(Debug, Args)]
 pub struct SqlArgs {
-    /// The file with the statements
+    /// Run the statements of this file instead of asking for some
     #[arg(short = 'f', long = "file", value_name = "FILE")]
-    pub file: PathBuf,
+    pub file: Option<PathBuf>,
+    /// Set the session up with the statements of this file first: DDL, USE, SET, RESET
+    #[arg(short = 'i', long = "init", value_name = "FILE")]
+    pub init: Option<PathBuf>,
+    /// Keep typed statements in this file [default: tidegate/sql_history in the user's state folder]
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
     #[command(flatten)]
     pub session: SessionArgs,
     /// Submit the jobs to a standalone process: http://127.0.0.1:8081

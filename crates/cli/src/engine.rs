@@ -7,6 +7,7 @@ use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{ErrorKind, Result};
+use tidegate_connectors::print::PrintFactory;
 use tidegate_runtime::view::{JobView, SourceProgress};
 use tidegate_runtime::{ClusterOptions, JobHandle, LocalCluster, Notice};
 use tidegate_server::ClusterAccess;
@@ -32,6 +33,9 @@ impl Engine {
         let functions: Arc<dyn FunctionLibrary> = Arc::new(SqlFunctions);
         let mut connectors = ConnectorRegistry::default();
         tidegate_connectors::register_all(&mut connectors);
+        if let Some(mailbox) = console.mailbox() {
+            connectors.register(Arc::new(PrintFactory { out: Some(mailbox.clone()) }));
+        }
         connectors.register(Arc::new(CollectFactory { functions: functions.clone(), console: console.clone() }));
         let mut options = ClusterOptions::new(connectors.clone(), functions);
         options.finished_jobs_max = config.usize("jobstore.max-capacity", options.finished_jobs_max)?;

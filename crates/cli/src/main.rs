@@ -1,6 +1,7 @@
 //! The `tidegate` binary: reads the command line and wires the parts together.
 
 mod args;
+mod client;
 mod collect;
 mod console;
 mod describe;
@@ -22,7 +23,7 @@ use clap::Parser;
 use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_sql::session::Session;
 
-use args::{Cli, Command, RunArgs, SqlArgs};
+use args::{Cli, Command, RunArgs};
 use console::{Console, say};
 use engine::Engine;
 use remote::Remote;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         Command::Run(args) => block_on(|signals| run(args, signals)),
-        Command::Sql(args) => block_on(|signals| sql(args, signals)),
+        Command::Sql(args) => client::sql(args),
         Command::Standalone(args) => block_on(|signals| standalone::standalone(args, signals)),
         Command::Job { command } => remote::job(&command).map_or_else(failed, |()| ExitCode::SUCCESS),
         Command::Completions { shell } => install::completions(shell).map_or_else(failed, |()| ExitCode::SUCCESS),
@@ -96,20 +97,4 @@ async fn run(args: RunArgs, signals: Signals) -> Result<()> {
         None => Target::Here(engine),
     };
     Script { session, target, voice: Voice::Results, console, signals }.execute(&statements).await
-}
-
-async fn sql(args: SqlArgs, signals: Signals) -> Result<()> {
-    let statements = script::read(&args.file)?;
-    let config = script::settings(&args.session)?;
-    let console = Console::new(args.session.quiet);
-    if statements.is_empty() {
-        console.notice(&format!("warning: the script '{}' has no statement", args.file.display()));
-    }
-    let engine = Arc::new(Engine::new(&config, console.clone())?);
-    let session = Session::new(engine.connectors().clone(), config);
-    let target = match &args.endpoint {
-        Some(url) => Target::There(Remote::new(url)?),
-        None => Target::Here(engine),
-    };
-    Script { session, target, voice: Voice::Client, console, signals }.execute(&statements).await
 }

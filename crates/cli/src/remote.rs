@@ -123,7 +123,8 @@ impl Remote {
         }
     }
 
-    fn cancel(&self, id: &str) -> Result<String> {
+    /// Asks a job to stop.
+    pub fn cancel(&self, id: &str) -> Result<String> {
         let answer = self.agent.patch(format!("{}/v1/jobs/{id}?mode=cancel", self.base)).send_json(json!({}));
         self.body(answer)?;
         Ok(format!("Cancelling job {id}.\n"))

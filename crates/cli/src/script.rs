@@ -9,9 +9,11 @@ use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_sql::parser::parse_statement;
 use tidegate_sql::script::{ScriptStatement, split_script};
-use tidegate_sql::session::{JobKind, Outcome, PlannedJob, Session};
+use tidegate_sql::session::{ClientCommand, JobKind, Outcome, PlannedJob, Session};
 
 use crate::args::SessionArgs;
+use crate::client::input::StatementReader;
+use crate::client::{help, jobs};
 use crate::console::Console;
 use crate::engine::{Engine, Running};
 use crate::progress::Progress;
@@ -49,13 +51,17 @@ pub fn read(path: &Path) -> Result<Vec<ScriptStatement>> {
         };
         Error::invalid(format!("Cannot read the script '{}': {why}.", path.display()))
     })?;
-    // Editors on Windows put a byte order mark first; it is no part of the first statement.
-    let statements = split_script(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
+    let statements = split_script(without_mark(&text))?;
     // A syntax error at the end of a script must not be found after its first job has run.
     for statement in &statements {
         parse_statement(statement)?;
     }
     Ok(statements)
+}
+
+/// Editors on Windows put a byte order mark first; it is no part of the first statement.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// The settings of the command line.
@@ -99,7 +105,32 @@ impl Script {
     /// statements that follow, and all are waited for at the end.
     pub async fn execute(mut self, statements: &[ScriptStatement]) -> Result<()> {
         let mut background: Vec<Running> = Vec::new();
-        let ended = self.statements(statements, &mut background).await;
+        let ended = self.statements(statements, &mut background).await.and_then(|_| self.check_end());
+        self.wait_background(ended, background).await
+    }
+
+    /// The same for statements that come one after the other, each run as soon as its `;` has come. Stops at the
+    /// first error.
+    pub async fn execute_read(mut self, mut reader: StatementReader) -> Result<()> {
+        let mut background: Vec<Running> = Vec::new();
+        let ended = self.read_statements(&mut reader, &mut background).await.and_then(|()| self.check_end());
+        self.wait_background(ended, background).await
+    }
+
+    async fn read_statements(&mut self, reader: &mut StatementReader, background: &mut Vec<Running>) -> Result<()> {
+        loop {
+            let statements = tokio::select! {
+                statements = reader.next() => statements?,
+                () = self.signals.wait() => return Err(Error::cancelled()),
+            };
+            match statements {
+                Some(statements) if self.statements(&statements, background).await? => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn wait_background(&self, ended: Result<()>, background: Vec<Running>) -> Result<()> {
         if background.is_empty() {
             return ended;
         }
@@ -110,7 +141,8 @@ impl Script {
         ended.and(jobs)
     }
 
-    async fn statements(&mut self, statements: &[ScriptStatement], background: &mut Vec<Running>) -> Result<()> {
+    /// Runs statements in order; false if one of them was QUIT.
+    async fn statements(&mut self, statements: &[ScriptStatement], background: &mut Vec<Running>) -> Result<bool> {
         for statement in statements {
             if self.signals.came() {
                 return Err(Error::cancelled());
@@ -119,10 +151,29 @@ impl Script {
                 Outcome::Done => self.say("Execute statement succeeded.")?,
                 Outcome::Text(text) => self.console.out(&format!("{}\n", text.trim_end()))?,
                 Outcome::Table { columns, rows } => self.console.out(&tableau::fitted(&columns, &rows))?,
-                Outcome::Quit => break,
+                Outcome::Client(command) => self.client_command(&command)?,
+                Outcome::Quit => return Ok(false),
                 Outcome::Job(job) => self.start(*job, background).await?,
             }
         }
+        Ok(true)
+    }
+
+    fn client_command(&self, command: &ClientCommand) -> Result<()> {
+        match command {
+            // A script has no screen of its own.
+            ClientCommand::Clear => Ok(()),
+            ClientCommand::Help => self.console.out(help::TEXT),
+            ClientCommand::ShowJobs => self.console.out(&jobs::list(&self.target, &self.session)?),
+            ClientCommand::DescribeJob(id) => self.console.out(&jobs::describe(&self.target, &self.session, id)?),
+            ClientCommand::StopJob(id) => {
+                jobs::stop(&self.target, id)?;
+                self.say("Execute statement succeeded.")
+            }
+        }
+    }
+
+    fn check_end(&self) -> Result<()> {
         if self.session.has_open_statement_set() {
             return Err(Error::invalid("The script ends inside a statement set: BEGIN STATEMENT SET has no END."));
         }
@@ -132,10 +183,7 @@ impl Script {
     async fn start(&self, job: PlannedJob, background: &mut Vec<Running>) -> Result<()> {
         let is_select = matches!(job.kind, JobKind::Select { .. });
         match &self.target {
-            Target::There(_) if is_select => Err(Error::unsupported(
-                "SELECT is not supported with --endpoint, because its rows appear where the job runs. Use INSERT INTO \
-                 a table, or run the script without --endpoint.",
-            )),
+            Target::There(_) if is_select => Err(select_is_local()),
             Target::There(remote) => {
                 self.say("Submitting SQL update statement to the cluster...")?;
                 let id = remote.submit(&job.graph)?;
@@ -170,8 +218,7 @@ impl Script {
     }
 
     fn submitted(&self, id: &str) -> Result<()> {
-        let text = "[INFO] SQL update statement has been successfully submitted to the cluster:";
-        self.console.out(&format!("{text}\nJob ID: {id}\n"))
+        self.console.out(&submitted_text(id))
     }
 
     fn complete(&self) -> Result<()> {
@@ -210,6 +257,19 @@ impl Script {
     fn say(&self, text: &str) -> Result<()> {
         if self.voice == Voice::Client { self.console.out(&format!("[INFO] {text}\n")) } else { Ok(()) }
     }
+}
+
+/// Why a SELECT does not run on a standalone process.
+pub fn select_is_local() -> Error {
+    Error::unsupported(
+        "SELECT is not supported with --endpoint, because its rows appear where the job runs. Use INSERT INTO a table, \
+         or leave --endpoint out.",
+    )
+}
+
+/// What the client says of a job that was submitted.
+pub fn submitted_text(id: &str) -> String {
+    format!("[INFO] SQL update statement has been successfully submitted to the cluster:\nJob ID: {id}\n")
 }
 
 /// Whether every source of the job ends by itself.

@@ -3,10 +3,24 @@
 //! A streaming result has no end to measure its columns by, so widths come from the types, as in
 //! Flink's tableau mode.
 
-use tidegate_api::types::{LogicalType, TypeKind};
+use std::borrow::Cow;
 
-/// Widest text column (`table.display.max-column-width`).
+use tidegate_api::config::Configuration;
+use tidegate_api::types::{LogicalType, TypeKind};
+use tidegate_api::{Error, Result};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Widest text column unless `table.display.max-column-width` says otherwise.
 const TEXT_WIDTH: usize = 30;
+
+/// Width of the widest column of text: `table.display.max-column-width`, or its name before Flink 2.
+pub fn max_column_width(config: &Configuration) -> Result<usize> {
+    let old = config.usize("sql-client.display.max-column-width", TEXT_WIDTH)?;
+    match config.usize("table.display.max-column-width", old)? {
+        0 => Err(Error::invalid("table.display.max-column-width takes a whole number above 0.")),
+        width => Ok(width),
+    }
+}
 
 /// The table of a streaming result.
 pub struct Tableau {
@@ -14,9 +28,10 @@ pub struct Tableau {
 }
 
 impl Tableau {
-    /// A table with an `op` column before these.
-    pub fn new(names: &[String], types: &[LogicalType]) -> (Tableau, String) {
-        let widths: Vec<usize> = names.iter().zip(types).map(|(n, t)| type_width(t).max(display_width(n))).collect();
+    /// A table with an `op` column before these. Columns of text are at most `text_width` wide.
+    pub fn new(names: &[String], types: &[LogicalType], text_width: usize) -> (Tableau, String) {
+        let width = |(n, t): (&String, &LogicalType)| type_width(t, text_width).max(display_width(n));
+        let widths: Vec<usize> = names.iter().zip(types).map(width).collect();
         let tableau = Tableau { widths };
         let mut cells = vec!["op".to_owned()];
         cells.extend(names.iter().cloned());
@@ -34,7 +49,7 @@ impl Tableau {
     pub fn line(&self, cells: &[String]) -> String {
         let mut text = format!("| {} |", cells.first().map_or("", String::as_str));
         for (cell, width) in cells.iter().skip(1).zip(&self.widths) {
-            let cell = cut(cell, *width);
+            let cell = cut(&visible(cell), *width);
             let pad = width.saturating_sub(display_width(&cell));
             text += &format!(" {}{cell} |", " ".repeat(pad));
         }
@@ -42,7 +57,8 @@ impl Tableau {
     }
 }
 
-fn type_width(ty: &LogicalType) -> usize {
+/// Columns of the terminal that a value of the type takes at most; text takes at most `text_width`.
+pub fn type_width(ty: &LogicalType, text_width: usize) -> usize {
     let fraction = |p: u8| if p > 0 { usize::from(p) + 1 } else { 0 };
     match &ty.kind {
         TypeKind::Boolean => 6,
@@ -55,34 +71,47 @@ fn type_width(ty: &LogicalType) -> usize {
         TypeKind::Date => 10,
         TypeKind::Time(p) => 8 + fraction(*p),
         TypeKind::Timestamp(p) | TypeKind::TimestampLtz(p) => 19 + fraction(*p),
-        TypeKind::Char(n) | TypeKind::Varchar(n) => (*n as usize).min(TEXT_WIDTH),
-        _ => TEXT_WIDTH,
+        TypeKind::Char(n) | TypeKind::Varchar(n) => (*n as usize).min(text_width),
+        _ => text_width,
     }
 }
 
-/// Columns a terminal uses for the text: wide for East Asian scripts and emoji.
-fn display_width(text: &str) -> usize {
-    text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum()
+/// Columns a terminal uses for the text: two for East Asian scripts and emoji, none for combining marks.
+pub fn display_width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
 }
 
-fn is_wide(c: char) -> bool {
-    matches!(u32::from(c),
-        0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F | 0xFF00..=0xFF60
-        | 0xFFE0..=0xFFE6 | 0x1F300..=0x1FAFF | 0x20000..=0x3FFFD)
-}
-
-fn cut(text: &str, width: usize) -> String {
+/// The text as far as it fits `width` columns; `...` says that there is more.
+pub fn cut(text: &str, width: usize) -> String {
     if display_width(text) <= width {
         return text.to_owned();
     }
+    let dots = "...".get(..width).unwrap_or("...");
     let mut kept = String::new();
+    let mut used = dots.len();
     for c in text.chars() {
-        if display_width(&kept) + if is_wide(c) { 2 } else { 1 } > width.saturating_sub(3) {
+        used += UnicodeWidthChar::width(c).unwrap_or(0);
+        if used > width {
             break;
         }
         kept.push(c);
     }
-    kept + "..."
+    kept + dots
+}
+
+/// The text with its control characters written out: data must neither break a table nor steer a terminal.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// A finished table, columns as wide as their content: `SHOW`, `DESCRIBE`.
@@ -119,7 +148,7 @@ mod tests {
     fn streaming_tables_have_fixed_widths() {
         let names = vec!["id".to_owned(), "t".to_owned()];
         let types = [LogicalType::new(TypeKind::Int), LogicalType::string()];
-        let (tableau, head) = Tableau::new(&names, &types);
+        let (tableau, head) = Tableau::new(&names, &types, 30);
         assert_eq!(head.lines().next(), Some("+----+-------------+--------------------------------+"));
         assert_eq!(
             tableau.line(&["+I".into(), "1".into(), "한국어".into()]),
@@ -127,6 +156,24 @@ mod tests {
         );
         let long = tableau.line(&["+I".into(), "1".into(), "x".repeat(40)]);
         assert!(long.ends_with("xxx... |"), "{long}");
+    }
+
+    #[test]
+    fn widths_are_those_of_a_terminal() {
+        assert_eq!(display_width("한국어"), 6);
+        assert_eq!(display_width("e\u{301}"), 1);
+        assert_eq!(cut("한국어한국어", 8), "한국...");
+        assert_eq!(cut("abcdef", 2), "..");
+        assert_eq!(cut("abc", 3), "abc");
+        for width in 0..9 {
+            assert!(display_width(&cut("a한b국c어d", width)) <= width);
+        }
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(visible("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
+        assert_eq!(visible("plain é 한"), "plain é 한");
     }
 
     #[test]

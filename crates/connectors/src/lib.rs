@@ -27,7 +27,7 @@ pub fn register_all(registry: &mut ConnectorRegistry) {
     registry.register(Arc::new(blackhole::BlackholeFactory));
     registry.register(Arc::new(datagen::DatagenFactory));
     registry.register(Arc::new(filesystem::FilesystemFactory));
-    registry.register(Arc::new(print::PrintFactory));
+    registry.register(Arc::new(print::PrintFactory::default()));
     registry.register(Arc::new(kafka::KafkaFactory));
     registry.register(Arc::new(kafka::UpsertKafkaFactory));
 }

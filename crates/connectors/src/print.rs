@@ -16,8 +16,19 @@ use crate::row_text::format_rows;
 /// Bytes after which a batch's text is written though the batch goes on.
 const WRITE_BYTES: usize = 256 * 1024;
 
+/// Takes what `print` would write to the standard streams, where the terminal is shared with somebody.
+#[async_trait]
+pub trait PrintOut: Send + Sync {
+    /// Takes whole lines for standard output, or for standard error; waits until there is room for them.
+    async fn print(&self, lines: &str, to_stderr: bool) -> Result<()>;
+}
+
 /// The factory of `'connector' = 'print'`.
-pub struct PrintFactory;
+#[derive(Default)]
+pub struct PrintFactory {
+    /// Takes the rows instead of the standard streams.
+    pub out: Option<Arc<dyn PrintOut>>,
+}
 
 impl ConnectorFactory for PrintFactory {
     fn identifier(&self) -> &'static str {
@@ -31,6 +42,7 @@ impl ConnectorFactory for PrintFactory {
             identifier: options.text("print-identifier").unwrap_or_default().to_owned(),
             to_stderr: options.bool("standard-error", false)?,
             parallelism: options.positive("sink.parallelism")?,
+            out: self.out.clone(),
         };
         options.finish()?;
         Ok(Arc::new(sink))
@@ -50,6 +62,7 @@ struct PrintSink {
     identifier: String,
     to_stderr: bool,
     parallelism: Option<usize>,
+    out: Option<Arc<dyn PrintOut>>,
 }
 
 impl Sink for PrintSink {
@@ -62,7 +75,8 @@ impl Sink for PrintSink {
             schema: self.schema.clone(),
             prefix: prefix(&self.identifier, ctx.subtask, ctx.parallelism),
             to_stderr: self.to_stderr,
-            buffer: Vec::new(),
+            out: self.out.clone(),
+            buffer: String::new(),
         }))
     }
 
@@ -84,17 +98,23 @@ struct PrintWriter {
     schema: Schema,
     prefix: String,
     to_stderr: bool,
-    buffer: Vec<u8>,
+    out: Option<Arc<dyn PrintOut>>,
+    buffer: String,
 }
 
 impl PrintWriter {
     /// Writes whole lines under the stream's lock, so that subtasks do not mix within a line.
-    fn write_out(&mut self) -> Result<()> {
+    async fn write_out(&mut self) -> Result<()> {
+        if let Some(out) = &self.out {
+            let printed = out.print(&self.buffer, self.to_stderr).await;
+            self.buffer.clear();
+            return printed;
+        }
         let written = if self.to_stderr {
-            io::stderr().lock().write_all(&self.buffer)
+            io::stderr().lock().write_all(self.buffer.as_bytes())
         } else {
             let mut out = io::stdout().lock();
-            out.write_all(&self.buffer).and_then(|()| out.flush())
+            out.write_all(self.buffer.as_bytes()).and_then(|()| out.flush())
         };
         self.buffer.clear();
         let stream = if self.to_stderr { "standard error" } else { "standard output" };
@@ -114,12 +134,12 @@ impl SinkWriter for PrintWriter {
             let end = batch.num_rows().min(start + 1024);
             let (buffer, prefix) = (&mut self.buffer, &self.prefix);
             format_rows(&batch, &self.schema, start..end, |_, line| {
-                buffer.extend_from_slice(prefix.as_bytes());
-                buffer.extend_from_slice(line.as_bytes());
-                buffer.push(b'\n');
+                buffer.push_str(prefix);
+                buffer.push_str(line);
+                buffer.push('\n');
             })?;
             if self.buffer.len() >= WRITE_BYTES {
-                self.write_out()?;
+                self.write_out().await?;
             }
             start = end;
         }
@@ -127,7 +147,7 @@ impl SinkWriter for PrintWriter {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        if self.buffer.is_empty() { Ok(()) } else { self.write_out() }
+        if self.buffer.is_empty() { Ok(()) } else { self.write_out().await }
     }
 
     async fn finish(&mut self) -> Result<()> {

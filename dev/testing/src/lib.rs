@@ -9,6 +9,7 @@ pub mod kafka;
 pub mod lab;
 pub mod process;
 pub mod rest;
+pub mod tmux;
 mod topics;
 
 use std::path::PathBuf;
