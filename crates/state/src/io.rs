@@ -1,0 +1,194 @@
+//! The edge: where files are written and read. Everything else in this crate decides.
+//!
+//! A store sees a flat folder of immutable files. A file is written once from front to end, then read
+//! at random, then removed; nothing is ever changed in place.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A file that can be read at any place, by several threads at once.
+pub trait ReadAt: Send + Sync {
+    /// Fills `buffer` from `offset` on. Fails with `UnexpectedEof` when the file ends before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Length of the file in bytes.
+    fn length(&self) -> io::Result<u64>;
+}
+
+/// A file being written.
+pub trait Append: Send {
+    /// Appends all of `bytes`.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes what was appended survive a power failure.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The flat folder a store keeps its files in.
+pub trait RunDir: Send + Sync {
+    /// Creates a file; fails with `AlreadyExists` when there is one of that name.
+    fn create(&self, name: &str) -> io::Result<Box<dyn Append>>;
+
+    /// Opens a finished file.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadAt>>;
+
+    /// Removes a file; readers that have it open may go on.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+}
+
+/// A folder of the local file system.
+#[derive(Clone, Debug)]
+pub struct LocalDir {
+    path: PathBuf,
+}
+
+impl LocalDir {
+    /// Uses `path`, which is created when it is missing.
+    pub fn new(path: impl Into<PathBuf>) -> io::Result<LocalDir> {
+        let path = path.into();
+        fs::create_dir_all(&path)?;
+        Ok(LocalDir { path })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+struct LocalFile(File);
+
+impl ReadAt for LocalFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(&self.0, buffer, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+impl Append for LocalFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+impl RunDir for LocalDir {
+    fn create(&self, name: &str) -> io::Result<Box<dyn Append>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(self.path.join(name))?;
+        Ok(Box::new(LocalFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadAt>> {
+        Ok(Arc::new(LocalFile(File::open(self.path.join(name))?)))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// A folder in memory: for tests, and for state that need not outlive the process.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDir {
+    files: Arc<Mutex<BTreeMap<String, Arc<Vec<u8>>>>>,
+}
+
+impl MemoryDir {
+    /// The bytes of a file.
+    pub fn bytes(&self, name: &str) -> Option<Arc<Vec<u8>>> {
+        self.lock().get(name).cloned()
+    }
+
+    /// Puts a file, whole.
+    pub fn put(&self, name: &str, bytes: Vec<u8>) {
+        self.lock().insert(name.to_owned(), Arc::new(bytes));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Vec<u8>>>> {
+        // The map is whole after every statement, so a panic elsewhere leaves nothing half done.
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct MemoryFile(Arc<Vec<u8>>);
+
+impl ReadAt for MemoryFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        let found = start.checked_add(buffer.len()).and_then(|end| self.0.get(start..end));
+        buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+struct MemoryAppend {
+    dir: MemoryDir,
+    name: String,
+}
+
+impl Append for MemoryAppend {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut files = self.dir.lock();
+        let file = files.get_mut(&self.name).ok_or(io::ErrorKind::NotFound)?;
+        Arc::make_mut(file).extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl RunDir for MemoryDir {
+    fn create(&self, name: &str) -> io::Result<Box<dyn Append>> {
+        let mut files = self.lock();
+        if files.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        files.insert(name.to_owned(), Arc::default());
+        Ok(Box::new(MemoryAppend { dir: self.clone(), name: name.to_owned() }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadAt>> {
+        let bytes = self.bytes(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Arc::new(MemoryFile(bytes)))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.lock().remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.lock().keys().cloned().collect())
+    }
+}
