@@ -1,0 +1,4 @@
+mod coordinator;
+mod model;
+mod table;
+mod world;
