@@ -6,6 +6,8 @@ use kafka_protocol::records::{
     Compression, Record, RecordBatchDecoder, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
 
+use super::BatchHeader;
+
 /// Who sends a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
@@ -64,4 +66,15 @@ pub(crate) fn numbered(id: i64, epoch: i16, sequence: i32, count: usize, transac
 pub(crate) fn decode(mut batches: Bytes) -> Vec<Record> {
     let sets = RecordBatchDecoder::decode_all(&mut batches).expect("a client can decode what is stored");
     sets.into_iter().flat_map(|set| set.records).collect()
+}
+
+/// The heads of some whole batches.
+pub(crate) fn headers(mut batches: &[u8]) -> Vec<BatchHeader> {
+    let mut headers = Vec::new();
+    while !batches.is_empty() {
+        let header = super::verify(batches).expect("what is stored is whole");
+        batches = &batches[header.size..];
+        headers.push(header);
+    }
+    headers
 }

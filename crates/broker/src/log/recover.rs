@@ -142,6 +142,18 @@ impl LogState {
         }
     }
 
+    /// The end of the log was lost, up to before its start: nothing can be read, and offsets must not be given
+    /// twice. Kafka does the same.
+    fn start_anew(&mut self, folder: &Path) -> io::Result<()> {
+        self.producers = Producers::default();
+        self.aborted = AbortedIndex::default();
+        let next = Segment::create(folder, self.log_start)?;
+        for lost in std::mem::replace(&mut self.segments, vec![next]) {
+            lost.remove()?;
+        }
+        Ok(())
+    }
+
     /// Puts right what a process may have died before doing.
     fn settle(&mut self, folder: &Path) -> io::Result<()> {
         for pair in self.segments.windows(2) {
@@ -150,7 +162,10 @@ impl LogState {
                 return Err(damaged(folder, 0, text));
             }
         }
-        self.log_start = self.log_start.max(self.segments[0].base).min(self.end());
+        self.log_start = self.log_start.max(self.segments[0].base);
+        if self.log_start > self.end() {
+            self.start_anew(folder)?;
+        }
         let log_start = self.log_start;
         self.forget_aborted(|aborted| aborted.marker < log_start);
         clean::remove_stray_files(folder, &self.segments)

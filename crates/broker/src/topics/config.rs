@@ -47,7 +47,8 @@ pub struct TopicConfig {
     pub min_insync_replicas: i32,
     /// `index.interval.bytes`: bytes of log for each entry of its index.
     pub index_interval_bytes: u64,
-    overrides: BTreeMap<String, String>,
+    /// The settings that are the topic's own, as texts.
+    pub(crate) overrides: BTreeMap<String, String>,
 }
 
 impl Default for TopicConfig {
