@@ -255,11 +255,6 @@ impl Batches {
         Batches { file, position, end, ahead: Bytes::new() }
     }
 
-    /// Where the next batch begins: after an error, where whole batches end.
-    pub(super) fn position(&self) -> u64 {
-        self.position
-    }
-
     /// The next batch, checked.
     ///
     /// # Errors
