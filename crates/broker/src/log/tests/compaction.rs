@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use kafka_protocol::records::Compression;
+use proptest::prelude::*;
 
 use super::*;
 use crate::batch::samples::{PLAIN, Sample, Sender, batch, headers, plain};
@@ -226,4 +229,140 @@ fn a_pass_that_died_is_undone_or_ended() {
     assert!(left.len() < all.len() && left.iter().all(|record| all.contains(record)));
     opened.reopen();
     assert_eq!(contents(&opened, Isolation::ReadUncommitted), left);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Records of this producer (0 is nobody), as keys and whether they are tombstones.
+    Append {
+        producer: i64,
+        transactional: bool,
+        records: Vec<(u8, bool)>,
+        zstd: bool,
+    },
+    End {
+        producer: i64,
+        commit: bool,
+    },
+    Clean {
+        after_ms: i64,
+    },
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0i64..3, any::<bool>(), prop::collection::vec((0u8..6, prop::bool::weighted(0.2)), 1..5), any::<bool>())
+            .prop_map(|(producer, transactional, records, zstd)| Step::Append { producer, transactional, records, zstd }),
+        3 => (1i64..3, any::<bool>()).prop_map(|(producer, commit)| Step::End { producer, commit }),
+        3 => (0i64..3000).prop_map(|after_ms| Step::Clean { after_ms }),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+/// What a reader that keeps the latest value of each key ends up with.
+fn table(records: impl Iterator<Item = (String, Option<String>)>) -> BTreeMap<String, String> {
+    let mut table = BTreeMap::new();
+    for (key, value) in records {
+        match value {
+            Some(value) => drop(table.insert(key, value)),
+            None => drop(table.remove(&key)),
+        }
+    }
+    table
+}
+
+/// A record as it was sent.
+type Sent = (i64, String, Option<String>);
+
+#[derive(Default)]
+struct Model {
+    committed: Vec<Sent>,
+    /// Sequence numbers, and records of open transactions, by producer.
+    sequences: BTreeMap<i64, i32>,
+    open: BTreeMap<i64, Vec<Sent>>,
+}
+
+impl Model {
+    fn append(&mut self, opened: &Opened, producer: i64, transactional: bool, keys: &[(u8, bool)], zstd: bool) {
+        let transactional = producer > 0 && (transactional || self.open.contains_key(&producer));
+        let base = opened.log.offsets().high_watermark;
+        let records: Vec<Sent> = (base..)
+            .zip(keys)
+            .map(|(offset, (key, tombstone))| (offset, key.to_string(), (!tombstone).then(|| offset.to_string())))
+            .collect();
+        let samples: Vec<Sample<'_>> =
+            records.iter().map(|(offset, key, value)| (*offset, Some(key.as_str()), value.as_deref())).collect();
+        let sequence = self.sequences.entry(producer).or_default();
+        let sender = match producer {
+            0 => PLAIN,
+            id => Sender { id, epoch: 0, sequence: *sequence, transactional },
+        };
+        *sequence += records.len() as i32;
+        let codec = if zstd { Compression::Zstd } else { Compression::None };
+        assert_eq!(opened.at(batch(sender, codec, &samples)), base);
+        if transactional {
+            self.open.entry(producer).or_default().extend(records);
+        } else {
+            self.committed.extend(records);
+        }
+    }
+
+    fn end(&mut self, opened: &Opened, producer: i64, commit: bool) {
+        if let Some(records) = self.open.remove(&producer) {
+            opened.log.append_end_marker(producer, 0, commit, NOW).unwrap();
+            if commit {
+                self.committed.extend(records);
+            }
+        }
+    }
+
+    fn check(&self, opened: &Opened) {
+        let stable = opened.log.offsets().last_stable;
+        let mut before: Vec<Sent> = self.committed.iter().filter(|(offset, ..)| *offset < stable).cloned().collect();
+        before.sort();
+        let seen = opened.consume(0, 500, Isolation::ReadCommitted);
+        let seen: Vec<Sent> = seen
+            .iter()
+            .map(|record| {
+                let value = record.value.as_ref().map(|value| text(Some(value)));
+                (record.offset, text(record.key.as_ref()), value)
+            })
+            .collect();
+        assert!(seen.iter().all(|record| before.contains(record)), "{seen:?} is not of {before:?}");
+        assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let pairs = |records: Vec<Sent>| table(records.into_iter().map(|(_, key, value)| (key, value)));
+        assert_eq!(pairs(seen), pairs(before));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Compaction takes nothing from a reader that wants the latest value of each key, whatever happens between.
+    #[test]
+    fn a_table_built_from_a_compacted_log_is_the_same(steps in prop::collection::vec(step(), 1..60)) {
+        let mut opened = compacted(|config| {
+            config.segment_bytes = 600;
+            config.delete_retention_ms = 1000;
+        });
+        let mut model = Model::default();
+        let mut now_ms = NOW;
+        for step in &steps {
+            match step {
+                Step::Append { producer, transactional, records, zstd } => {
+                    model.append(&opened, *producer, *transactional, records, *zstd);
+                }
+                Step::End { producer, commit } => model.end(&opened, *producer, *commit),
+                Step::Clean { after_ms } => {
+                    now_ms += after_ms;
+                    opened.log.clean(now_ms).unwrap();
+                }
+                Step::Reopen => opened.reopen(),
+            }
+            model.check(&opened);
+        }
+        opened.reopen();
+        model.check(&opened);
+    }
 }
