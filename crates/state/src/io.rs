@@ -75,20 +75,27 @@ impl ReadAt for LocalFile {
     }
 }
 
-impl Append for LocalFile {
+struct LocalAppend {
+    file: File,
+    dir: PathBuf,
+}
+
+impl Append for LocalAppend {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()?;
+        // The file's name is in the folder, which is synced apart.
+        File::open(&self.dir)?.sync_all()
     }
 }
 
 impl RunDir for LocalDir {
     fn create(&self, name: &str) -> io::Result<Box<dyn Append>> {
         let file = OpenOptions::new().write(true).create_new(true).open(self.path.join(name))?;
-        Ok(Box::new(LocalFile(file)))
+        Ok(Box::new(LocalAppend { file, dir: self.path.clone() }))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadAt>> {
@@ -190,5 +197,37 @@ impl RunDir for MemoryDir {
 
     fn list(&self) -> io::Result<Vec<String>> {
         Ok(self.lock().keys().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every folder keeps to the same rules.
+    fn check(dir: &dyn RunDir) {
+        let mut file = dir.create("a").unwrap();
+        file.append(b"hello ").unwrap();
+        file.append(b"there").unwrap();
+        file.sync().unwrap();
+        assert_eq!(dir.create("a").map(drop).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        let open = dir.open("a").unwrap();
+        let mut bytes = [0; 5];
+        open.read_exact_at(&mut bytes, 6).unwrap();
+        assert_eq!((&bytes, open.length().unwrap()), (b"there", 11));
+        assert_eq!(open.read_exact_at(&mut bytes, 7).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(dir.list().unwrap(), ["a"]);
+        dir.remove("a").unwrap();
+        open.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"hello", "who has it open may go on");
+        assert_eq!(dir.remove("a").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(dir.open("a").map(drop).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn folders_keep_to_the_rules() {
+        let temporary = tempfile::tempdir().unwrap();
+        check(&LocalDir::new(temporary.path().join("new/folder")).unwrap());
+        check(&MemoryDir::default());
     }
 }

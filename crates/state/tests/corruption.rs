@@ -61,8 +61,6 @@ fn read_all(dir: &MemoryDir, snapshot: &RunSetDescriptor) -> Result<Vec<(Vec<u8>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn any_flipped_byte_is_found(at: proptest::sample::Index, mask in 1u8.., lz4: bool) {
         let compression = if lz4 { Compression::Lz4 } else { Compression::None };

@@ -373,7 +373,7 @@ fn run(steps: &[Step], file_bytes: u64, cache_bytes: usize, compression: Compres
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, max_shrink_iters: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 4_000, ..ProptestConfig::default() })]
 
     #[test]
     fn runs_answer_as_memory_does(

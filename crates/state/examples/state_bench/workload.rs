@@ -216,7 +216,7 @@ impl Table {
 
     fn write_back(&mut self, subject: &mut dyn Subject) -> u64 {
         let keys = self.keys;
-        let dirty = self.slots.iter_mut().filter(|slot| std::mem::take(&mut slot.dirty));
+        let dirty = self.slots.iter_mut().filter_map(|slot| std::mem::take(&mut slot.dirty).then_some(&*slot));
         let mut out: Vec<_> = dirty.map(|slot| (key_of(slot.id, keys), slot.value)).collect();
         out.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         subject.write(&out);

@@ -198,87 +198,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn hex_of(write: impl Fn(&mut KeyWriter)) -> String {
-        let mut key = KeyWriter::new(0x0102);
-        write(&mut key);
-        hex::encode(&key.as_slice()[2..])
+    fn hex_of(write: impl Fn(&mut KeyWriter) -> &mut KeyWriter) -> String {
+        hex::encode(&write(&mut KeyWriter::new(0x0102)).as_slice()[2..])
     }
 
     #[test]
     fn forms_are_fixed_for_ever() {
         assert_eq!(hex::encode(KeyWriter::new(0x0102).as_slice()), "0102");
-        assert_eq!(
-            hex_of(|k| {
-                k.null();
-            }),
-            "00"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.present().bool(true).bool(false);
-            }),
-            "010100"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.u64(258);
-            }),
-            "0000000000000102"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.i64(0);
-            }),
-            "8000000000000000"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.i64(-1);
-            }),
-            "7fffffffffffffff"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.i64(i64::MIN);
-            }),
-            "0000000000000000"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.i128(-2);
-            }),
-            "7ffffffffffffffffffffffffffffffe"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.f64(1.5);
-            }),
-            "bff8000000000000"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.f64(-1.5);
-            }),
-            "4007ffffffffffff"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.f64(-0.0);
-            }),
-            "8000000000000000"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.f64(f64::NAN);
-            }),
-            "fff8000000000000"
-        );
-        assert_eq!(
-            hex_of(|k| {
-                k.string("aé").bytes(&[0, 255]);
-            }),
-            "61c3a9000000ffff0000"
-        );
+        assert_eq!(hex_of(KeyWriter::null), "00");
+        assert_eq!(hex_of(|k| k.present().bool(true).bool(false)), "010100");
+        assert_eq!(hex_of(|k| k.u64(258)), "0000000000000102");
+        assert_eq!(hex_of(|k| k.i64(0)), "8000000000000000");
+        assert_eq!(hex_of(|k| k.i64(-1)), "7fffffffffffffff");
+        assert_eq!(hex_of(|k| k.i64(i64::MIN)), "0000000000000000");
+        assert_eq!(hex_of(|k| k.i128(-2)), "7ffffffffffffffffffffffffffffffe");
+        assert_eq!(hex_of(|k| k.f64(1.5)), "bff8000000000000");
+        assert_eq!(hex_of(|k| k.f64(-1.5)), "4007ffffffffffff");
+        assert_eq!(hex_of(|k| k.f64(-0.0)), "8000000000000000");
+        assert_eq!(hex_of(|k| k.f64(f64::NAN)), "fff8000000000000");
+        assert_eq!(hex_of(|k| k.string("aé").bytes(&[0, 255])), "61c3a9000000ffff0000");
     }
 
     #[derive(Clone, Debug)]

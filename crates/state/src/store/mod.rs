@@ -14,6 +14,7 @@ mod restore;
 mod run_set;
 mod run_store;
 mod snapshot;
+mod work;
 
 pub use descriptor::{
     ExpirySpan, FileDescriptor, NamespaceDescriptor, RangeDelete, RunDescriptor, RunSetDescriptor, ShardDescriptor,
