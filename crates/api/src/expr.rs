@@ -146,4 +146,8 @@ pub struct AggregateCall {
     pub ty: LogicalType,
     /// Name of the result column.
     pub name: String,
+    /// What it computes, in words that stay the same while it means the same: `SUM(DISTINCT price)`.
+    /// State of another meaning is never taken for its own.
+    #[serde(default)]
+    pub meaning: String,
 }

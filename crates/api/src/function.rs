@@ -74,6 +74,19 @@ pub trait GroupedAccumulator: Send {
     /// The partial states of these groups, one array per state column. Does not consume.
     fn state(&self, groups: &[u32]) -> Result<Vec<ArrayRef>>;
 
+    /// Everything these groups hold, for a checkpoint: with what taking rows back needs, unlike
+    /// [`GroupedAccumulator::state`]. Its columns have the types of [`FunctionLibrary::saved_types`]. Does
+    /// not consume.
+    fn save(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        self.state(groups)
+    }
+
+    /// Gives groups that hold nothing yet what [`GroupedAccumulator::save`] saved elsewhere, one row per
+    /// entry of `groups`.
+    fn load(&mut self, saved: &[ArrayRef], groups: &[u32], group_count: usize) -> Result<()> {
+        self.merge(saved, groups, group_count)
+    }
+
     /// The results of these groups. Does not consume.
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef>;
 
@@ -91,4 +104,10 @@ pub trait FunctionLibrary: Send + Sync {
 
     /// The types of the columns [`GroupedAccumulator::state`] gives for `call`.
     fn state_types(&self, call: &AggregateCall) -> Result<Vec<LogicalType>>;
+
+    /// The types of the columns that [`GroupedAccumulator::save`] gives for `call`.
+    fn saved_types(&self, call: &AggregateCall, retracts: bool) -> Result<Vec<LogicalType>> {
+        let _ = retracts;
+        self.state_types(call)
+    }
 }

@@ -7,6 +7,8 @@ use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, Result, StreamElement, Watermark};
 use tidegate_time::Timestamp;
 
+pub use crate::state::OperatorStates;
+
 use crate::window_board::WindowBoard;
 
 /// What an operator emits. The task sends it on; an operator never waits for its output.
@@ -60,6 +62,25 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// A barrier is about to pass: what is held back only to save work goes out before it.
+    fn before_barrier(&mut self, out: &mut Output) -> Result<()> {
+        let _ = out;
+        Ok(())
+    }
+
+    /// Writes what has changed since the last checkpoint into the operator's states, and returns what little
+    /// it keeps for the whole subtask; null if nothing.
+    fn checkpoint(&mut self) -> Result<serde_json::Value> {
+        Ok(serde_json::Value::Null)
+    }
+
+    /// Goes on from a checkpoint: reads its states, and what the subtasks returned whose key groups it
+    /// took over. Called before the first element.
+    fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
+        let _ = subtasks;
+        Ok(())
+    }
+
     /// No rows follow; for a bounded input `Watermark::MAX` came before.
     fn end_of_input(&mut self, out: &mut Output) -> Result<()> {
         let _ = out;
@@ -100,6 +121,8 @@ pub struct OperatorContext {
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Who is told about late rows.
     pub late: Arc<dyn LateListener>,
+    /// Where it keeps what outlives it.
+    pub states: OperatorStates,
     /// Where a window operator shows what is open.
     pub windows: Arc<WindowBoard>,
 }

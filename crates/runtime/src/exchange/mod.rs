@@ -10,4 +10,5 @@ mod key_hash;
 mod partition;
 
 pub(crate) use channel::{ChannelSender, Envelope, TaskInbox, TaskQueue, task_queue};
+pub(crate) use key_hash::KeyHasher;
 pub(crate) use partition::ResultPartition;

@@ -23,7 +23,7 @@ use crate::cut_rules::cut_rules;
 use crate::exchange::{ChannelSender, ResultPartition, TaskInbox, TaskQueue, task_queue};
 use crate::late::LateReporter;
 use crate::notices::JobNotices;
-use crate::operator::OperatorContext;
+use crate::operator::{OperatorContext, OperatorStates};
 use crate::plan::{ExecutionPlan, PlannedVertex, plan};
 use crate::source::{EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
 use crate::task::{InputGate, Link, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task};
@@ -238,6 +238,7 @@ impl<'a> Builder<'a> {
                     metrics,
                     now_ms: Arc::new(move || clock.now_ms()),
                     late: late.clone(),
+                    states: OperatorStates::default(),
                     windows: self.boards.window(node, index),
                 };
                 let input = self.input_schemas(vertex, position);

@@ -1,16 +1,13 @@
-//! Groups and their accumulators, as every aggregating operator keeps them.
+//! Accumulators and the rows on their way into them, as every aggregating operator needs them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt8Array, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::DataType;
 use tidegate_api::expr::AggregateCall;
 use tidegate_api::function::{FunctionLibrary, GroupedAccumulator};
-use tidegate_api::{Batch, Error, Result, RowKind, Schema};
-
-use crate::table::GroupTable;
+use tidegate_api::{Batch, Error, Field, Result, RowKind, Schema};
 
 /// Rows of an emitted batch at most.
 pub(super) const BATCH_ROWS: usize = 8192;
@@ -41,6 +38,19 @@ impl AggregateSet {
     /// The number of state columns of each call.
     pub(super) fn state_widths(&self) -> Result<Vec<usize>> {
         self.calls.iter().map(|c| Ok(self.functions.state_types(c)?.len())).collect()
+    }
+
+    /// What the accumulators save, and how many columns of it belong to each call. The columns are named by
+    /// what the calls compute.
+    pub(super) fn saved(&self) -> Result<(Vec<Field>, Vec<usize>)> {
+        let (mut fields, mut widths) = (Vec::new(), Vec::new());
+        for call in &self.calls {
+            let types = self.functions.saved_types(call, self.retracts)?;
+            widths.push(types.len());
+            let name = |i: usize| if i == 0 { call.meaning.clone() } else { format!("{}#{i}", call.meaning) };
+            fields.extend(types.into_iter().enumerate().map(|(i, ty)| Field::new(name(i), ty)));
+        }
+        Ok((fields, widths))
     }
 
     /// Number of calls.
@@ -134,191 +144,30 @@ impl Accumulators {
         Ok(columns)
     }
 
+    /// Everything these groups hold, for a checkpoint.
+    pub(super) fn save(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        let mut columns = Vec::new();
+        for accumulator in &self.list {
+            columns.extend(accumulator.save(groups)?);
+        }
+        Ok(columns)
+    }
+
+    /// Fills new groups with what was saved.
+    pub(super) fn load(&mut self, saved: &[ArrayRef], widths: &[usize], groups: &[u32], n: usize) -> Result<()> {
+        let mut rest = saved;
+        for (accumulator, width) in self.list.iter_mut().zip(widths) {
+            let (own, others) = rest.split_at(*width);
+            accumulator.load(own, groups, n)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
     /// The result column of each call.
     pub(super) fn results(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
         self.list.iter().map(|a| a.evaluate(groups)).collect()
     }
-}
-
-/// Groups of one slice or window: keys, accumulators, and how many rows each group holds.
-pub(super) struct GroupSet {
-    table: GroupTable,
-    accumulators: Accumulators,
-    row_counts: Vec<i64>,
-    /// The sum of the row counts.
-    rows: i64,
-    groups: Vec<u32>,
-}
-
-impl GroupSet {
-    /// An empty set for keys of these types.
-    pub(super) fn new(key_types: &[DataType], set: &AggregateSet) -> Result<Self> {
-        Ok(GroupSet {
-            table: GroupTable::new(key_types)?,
-            accumulators: set.accumulators()?,
-            row_counts: Vec::new(),
-            rows: 0,
-            groups: Vec::new(),
-        })
-    }
-
-    /// Number of groups.
-    pub(super) fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Number of rows: those added, less those taken back.
-    pub(super) fn rows(&self) -> i64 {
-        self.rows
-    }
-
-    /// Adds rows; `columns` is addressed as the operator's input is.
-    pub(super) fn update(&mut self, set: &AggregateSet, keys: &[usize], rows: &Rows) -> Result<()> {
-        let key_columns: Vec<ArrayRef> = keys.iter().map(|k| rows.columns[*k].clone()).collect();
-        self.table.intern(&key_columns, rows.len, &mut self.groups)?;
-        let n = self.table.len();
-        self.row_counts.resize(n, 0);
-        match &rows.kinds {
-            None => {
-                self.groups.iter().for_each(|g| self.row_counts[*g as usize] += 1);
-                self.rows += rows.len as i64;
-            }
-            Some(kinds) => self.groups.iter().zip(kinds.values()).for_each(|(g, kind)| {
-                let step = if RowKind::from_byte(*kind).is_addition() { 1 } else { -1 };
-                self.row_counts[*g as usize] += step;
-                self.rows += step;
-            }),
-        }
-        self.accumulators.update(set, &rows.columns, rows.kinds.as_ref(), &self.groups, n)
-    }
-
-    /// Adds partials: key columns, state columns and row counts.
-    pub(super) fn merge(
-        &mut self,
-        keys: &[ArrayRef],
-        states: &[ArrayRef],
-        widths: &[usize],
-        row_counts: &ArrayRef,
-    ) -> Result<()> {
-        let counts = row_counts.as_primitive::<Int64Type>();
-        self.table.intern(keys, counts.len(), &mut self.groups)?;
-        let n = self.table.len();
-        self.row_counts.resize(n, 0);
-        self.groups.iter().zip(counts.values()).for_each(|(g, c)| {
-            self.row_counts[*g as usize] += c;
-            self.rows += c;
-        });
-        self.accumulators.merge(states, widths, &self.groups, n)
-    }
-
-    /// Adds all groups of `other`.
-    pub(super) fn absorb(&mut self, other: &GroupSet) -> Result<()> {
-        let mut groups = std::mem::take(&mut self.groups);
-        let all = other.all();
-        self.table.intern(&other.table.keys(&all)?, all.len(), &mut groups)?;
-        let n = self.table.len();
-        self.row_counts.resize(n, 0);
-        groups.iter().zip(&other.row_counts).for_each(|(g, c)| self.row_counts[*g as usize] += c);
-        self.rows += other.rows;
-        self.accumulators.merge_from(&other.accumulators, &all, &groups, n)?;
-        self.groups = groups;
-        Ok(())
-    }
-
-    fn all(&self) -> Vec<u32> {
-        (0..self.len() as u32).collect()
-    }
-
-    /// The groups that hold rows, in chunks of a batch. A group whose rows were all taken back is not
-    /// there, in Flink as here.
-    pub(super) fn chunks(&self) -> Vec<Vec<u32>> {
-        let live: Vec<u32> = (0..self.len() as u32).filter(|g| self.row_counts[*g as usize] != 0).collect();
-        live.chunks(BATCH_ROWS).map(<[u32]>::to_vec).collect()
-    }
-
-    /// Keys and results of these groups.
-    pub(super) fn results(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
-        let mut columns = self.table.keys(groups)?;
-        columns.extend(self.accumulators.results(groups)?);
-        Ok(columns)
-    }
-
-    /// Keys and state columns of these groups, and their row counts.
-    pub(super) fn states(&self, groups: &[u32]) -> Result<(Vec<ArrayRef>, ArrayRef)> {
-        let mut columns = self.table.keys(groups)?;
-        columns.extend(self.accumulators.states(groups)?);
-        let counts = Int64Array::from_iter_values(groups.iter().map(|g| self.row_counts[*g as usize]));
-        Ok((columns, Arc::new(counts)))
-    }
-}
-
-/// Keys that several group sets share, so that sets which overlap in windows are added by number instead
-/// of by key. It forgets: rebuilt once most of its keys are in no set any more.
-pub(super) struct Dictionary {
-    key_types: Vec<DataType>,
-    table: GroupTable,
-    /// For each set (by slice end) the number here of each of its groups.
-    numbers: BTreeMap<i64, Vec<u32>>,
-}
-
-impl Dictionary {
-    pub(super) fn new(key_types: Vec<DataType>) -> Result<Self> {
-        Ok(Dictionary { table: GroupTable::new(&key_types)?, key_types, numbers: BTreeMap::new() })
-    }
-
-    /// The sum of some sets, named by slice end.
-    pub(super) fn sum<'a>(
-        &mut self,
-        set: &AggregateSet,
-        parts: impl Iterator<Item = (i64, &'a GroupSet)> + Clone,
-    ) -> Result<Summed> {
-        let mut fresh = Vec::new();
-        for (end, part) in parts.clone() {
-            let numbers = self.numbers.entry(end).or_default();
-            if numbers.len() < part.len() {
-                let new: Vec<u32> = (numbers.len() as u32..part.len() as u32).collect();
-                self.table.intern(&part.table.keys(&new)?, new.len(), &mut fresh)?;
-                numbers.extend_from_slice(&fresh);
-            }
-        }
-        let n = self.table.len();
-        let mut summed = Summed { accumulators: set.accumulators()?, row_counts: vec![0; n] };
-        for (end, part) in parts {
-            let numbers = &self.numbers[&end];
-            numbers.iter().zip(&part.row_counts).for_each(|(g, c)| summed.row_counts[*g as usize] += c);
-            summed.accumulators.merge_from(&part.accumulators, &part.all(), numbers, n)?;
-        }
-        Ok(summed)
-    }
-
-    /// The groups of a sum that hold rows, in chunks of a batch.
-    pub(super) fn chunks(&self, summed: &Summed) -> Vec<Vec<u32>> {
-        let live: Vec<u32> = (0..self.table.len() as u32).filter(|g| summed.row_counts[*g as usize] != 0).collect();
-        live.chunks(BATCH_ROWS).map(<[u32]>::to_vec).collect()
-    }
-
-    /// Keys and results of these groups of a sum.
-    pub(super) fn results(&self, summed: &Summed, groups: &[u32]) -> Result<Vec<ArrayRef>> {
-        let mut columns = self.table.keys(groups)?;
-        columns.extend(summed.accumulators.results(groups)?);
-        Ok(columns)
-    }
-
-    /// Forgets the sets up to this slice end, and their keys if `live` are all that is left.
-    pub(super) fn forget(&mut self, expired: i64, live: usize) -> Result<()> {
-        self.numbers = self.numbers.split_off(&expired.saturating_add(1));
-        if self.table.len() > 2 * live + 4_096 {
-            self.table = GroupTable::new(&self.key_types)?;
-            self.numbers.clear();
-        }
-        Ok(())
-    }
-}
-
-/// The sum of some group sets, by the numbers of a [`Dictionary`].
-pub(super) struct Summed {
-    accumulators: Accumulators,
-    row_counts: Vec<i64>,
 }
 
 /// Rows on their way into groups.

@@ -5,16 +5,19 @@
 //! into one growing set per longest window.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type, Schema as ArrowSchema};
 use tidegate_api::graph::WindowAggregateSpec;
-use tidegate_api::{Batch, Error, Result, Schema, Timestamp, Watermark, WindowKind};
+use tidegate_api::{Batch, Error, Field, Result, Schema, Timestamp, Watermark, WindowKind};
+use tidegate_state::Namespace;
 use tidegate_window::{TimeWindow, WindowAssigner};
 
-use super::aggregates::{AggregateSet, Dictionary, GroupSet, Rows, column_types, output_batch, split_by};
-use super::event_time::{LateCount, NextFire, assigner, window_columns};
+use super::aggregates::{AggregateSet, Rows, column_types, output_batch, split_by};
+use super::event_time::{LateCount, NextFire, Progress, assigner, window_columns};
+use super::group_set::{Dictionary, GroupSet, GroupState};
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::window_board::{OpenRows, WindowBoard};
 
@@ -37,6 +40,21 @@ pub(super) struct GlobalWindowAggregate {
     late: LateCount,
     board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
+    saved: Option<Saved>,
+}
+
+/// Where slices and what has melted are saved: by slice end, and by window start.
+struct Saved {
+    slices: GroupState,
+    melted: GroupState,
+}
+
+impl Saved {
+    fn open(ctx: &OperatorContext, keys: &[Field], set: &AggregateSet) -> Result<Option<Saved>> {
+        let slices = GroupState::open(&ctx.states, "slices", keys, &[], &[], set)?;
+        let melted = GroupState::open(&ctx.states, "melted", keys, &[], &[], set)?;
+        Ok(slices.zip(melted).map(|(slices, melted)| Saved { slices, melted }))
+    }
 }
 
 impl GlobalWindowAggregate {
@@ -57,7 +75,9 @@ impl GlobalWindowAggregate {
             return Err(Error::internal("the global window aggregate does not fit its local phase"));
         }
         let key_types = column_types(input, &key_columns)?;
+        let saved = Saved::open(ctx, &input.fields[..key_columns.len()], &set)?;
         Ok(GlobalWindowAggregate {
+            saved,
             windows,
             dictionary: Dictionary::new(key_types.clone())?,
             key_types,
@@ -89,7 +109,8 @@ impl GlobalWindowAggregate {
             return Ok(());
         }
         if !self.slices.contains_key(&slice_end) {
-            self.slices.insert(slice_end, GroupSet::new(&self.key_types, &self.set)?);
+            let slice = GroupSet::new(&self.key_types, &self.set, self.saved.is_some())?;
+            self.slices.insert(slice_end, slice);
         }
         let Some(slice) = self.slices.get_mut(&slice_end) else {
             return Err(Error::internal("a slice vanished"));
@@ -122,29 +143,42 @@ impl GlobalWindowAggregate {
             WindowKind::Tumble { .. } | WindowKind::Session { .. } => {
                 if let Some(slice) = self.slices.remove(&end) {
                     self.emit(window, &slice, out)?;
+                    self.forget([end])?;
                 }
             }
             WindowKind::Hop { .. } => {
                 self.fire_hop(window, out)?;
                 let expired = self.windows.expired_slice_end(end);
-                self.slices = self.slices.split_off(&(expired + 1));
+                let live = self.slices.split_off(&(expired + 1));
+                let expired = std::mem::replace(&mut self.slices, live);
+                self.forget(expired.into_keys())?;
             }
             WindowKind::Cumulate { size, .. } => {
                 let mut whole = match self.melted.remove(&window.start) {
                     Some(whole) => whole,
-                    None => GroupSet::new(&self.key_types, &self.set)?,
+                    None => GroupSet::new(&self.key_types, &self.set, self.saved.is_some())?,
                 };
                 let later = self.slices.split_off(&(end + 1));
-                for slice in std::mem::replace(&mut self.slices, later).into_values() {
-                    whole.absorb(&slice)?;
+                let melting = std::mem::replace(&mut self.slices, later);
+                for slice in melting.values() {
+                    whole.absorb(slice)?;
                 }
+                self.forget(melting.into_keys())?;
                 self.emit(window, &whole, out)?;
                 if end < window.start + size {
                     self.melted.insert(window.start, whole);
+                } else if let Some(saved) = &mut self.saved {
+                    saved.melted.keyed.drop_namespace(Namespace(window.start))?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Slices that are gone need not be kept any more.
+    fn forget(&mut self, ends: impl IntoIterator<Item = Timestamp>) -> Result<()> {
+        let Some(saved) = &mut self.saved else { return Ok(()) };
+        ends.into_iter().try_for_each(|end| saved.slices.keyed.drop_namespace(Namespace(end)))
     }
 
     fn fire_hop(&mut self, window: TimeWindow, out: &mut Output) -> Result<()> {
@@ -207,6 +241,34 @@ impl Operator for GlobalWindowAggregate {
         self.board.passed(watermark, closed);
         self.watermark = watermark;
         out.watermark(watermark);
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<serde_json::Value> {
+        let Some(saved) = &mut self.saved else { return Ok(serde_json::Value::Null) };
+        for (end, slice) in &mut self.slices {
+            slice.save(&mut saved.slices, Namespace(*end), &[])?;
+        }
+        for (start, groups) in &mut self.melted {
+            groups.save(&mut saved.melted, Namespace(*start), &[])?;
+        }
+        Progress { watermark: self.watermark, floor: self.floor }.save()
+    }
+
+    fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
+        let Some(saved) = &self.saved else { return Ok(()) };
+        for (state, sets) in [(&saved.slices, &mut self.slices), (&saved.melted, &mut self.melted)] {
+            state.read_all(|namespace, keys, values| {
+                let groups = match sets.entry(namespace.0) {
+                    Entry::Occupied(groups) => groups.into_mut(),
+                    Entry::Vacant(place) => place.insert(GroupSet::new(&self.key_types, &self.set, true)?),
+                };
+                groups.load(state, &keys, &values)
+            })?;
+        }
+        let progress = Progress::restore(subtasks)?;
+        (self.watermark, self.floor) = (progress.watermark, progress.floor);
+        self.show();
         Ok(())
     }
 }

@@ -7,15 +7,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt8Array, UInt32Array, make_comparator};
+use arrow::array::{Array, ArrayRef, Int64Array, UInt8Array, UInt32Array, make_comparator};
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{SortOptions, interleave, take};
 use arrow::datatypes::{DataType, Schema as ArrowSchema};
 use tidegate_api::graph::GroupAggregateSpec;
-use tidegate_api::{Batch, Result, RowKind, Schema};
+use tidegate_api::{Batch, Field, Result, RowKind, Schema};
+use tidegate_state::Namespace;
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
+use super::group_set::{GroupState, numbers};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::state::Changes;
 use crate::table::GroupTable;
 
 /// The slot of a key without state.
@@ -59,6 +62,9 @@ pub(super) struct GroupAggregate {
     /// For each key, how many rows of the batch at hand it had so far; all zero between batches.
     seen: Vec<u32>,
     schema: Arc<ArrowSchema>,
+    saved: Option<GroupState>,
+    /// Keys whose groups changed since they were last saved.
+    changes: Changes,
 }
 
 impl GroupAggregate {
@@ -70,7 +76,11 @@ impl GroupAggregate {
     ) -> Result<Self> {
         let key_types = column_types(input, &spec.keys)?;
         let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
+        let key_fields: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
+        let saved = GroupState::open(&ctx.states, "groups", &key_fields, &[], &[], &set)?;
         Ok(GroupAggregate {
+            changes: Changes::new(saved.is_some()),
+            saved,
             keys: spec.keys.clone(),
             table: GroupTable::new(&key_types)?,
             key_types,
@@ -202,11 +212,50 @@ impl GroupAggregate {
         Ok(())
     }
 
+    /// Writes the groups that changed, and removes those that are gone.
+    fn save(&mut self) -> Result<()> {
+        let Some(saved) = &mut self.saved else { return Ok(()) };
+        let slot = |key: &u32| self.slot_of.get(*key as usize).copied();
+        for keys in self.changes.take().chunks(BATCH_ROWS) {
+            let (live, gone): (Vec<u32>, Vec<u32>) = keys.iter().partition(|k| slot(k) != Some(NO_SLOT));
+            // Without aggregates there are no slots, and a key that is there is all there is to it.
+            let slots: Vec<u32> = live.iter().filter_map(slot).collect();
+            let counts: Vec<i64> = match slots.is_empty() {
+                true => vec![1; live.len()],
+                false => slots.iter().map(|s| self.row_counts[*s as usize]).collect(),
+            };
+            let mut values = self.accumulators.save(&slots)?;
+            values.push(Arc::new(Int64Array::from(counts)));
+            saved.keyed.write(Namespace::GLOBAL, &self.table.keys(&live)?, &values, live.len())?;
+            saved.keyed.remove(Namespace::GLOBAL, &self.table.keys(&gone)?, gone.len())?;
+        }
+        Ok(())
+    }
+
+    /// Adds groups that were saved.
+    fn load(&mut self, keys: &[ArrayRef], values: &[ArrayRef], widths: &[usize]) -> Result<()> {
+        let row_counts = numbers(values.last())?;
+        let mut groups = Vec::new();
+        self.table.intern(keys, row_counts.len(), &mut groups)?;
+        if self.set.len() == 0 && !self.updating_input {
+            return Ok(());
+        }
+        self.slot_of.resize(self.table.len(), NO_SLOT);
+        let first = self.row_counts.len() as u32;
+        let slots: Vec<u32> = (first..first + groups.len() as u32).collect();
+        groups.iter().zip(&slots).for_each(|(group, slot)| self.slot_of[*group as usize] = *slot);
+        self.row_counts.extend(row_counts.values());
+        self.accumulators.load(&values[..values.len() - 1], widths, &slots, self.row_counts.len())
+    }
+
     /// Gives the memory of dead groups back once they are the majority.
     fn forget_dead(&mut self) -> Result<()> {
         if self.dead <= self.row_counts.len() / 2 + 4_096 {
             return Ok(());
         }
+        // What has changed is known by numbers that end here.
+        self.save()?;
+        self.changes.clear();
         let alive: Vec<u32> = (0..self.slot_of.len() as u32).filter(|k| self.slot_of[*k as usize] != NO_SLOT).collect();
         let old: Vec<u32> = alive.iter().map(|k| self.slot_of[*k as usize]).collect();
         let columns = self.table.keys(&alive)?;
@@ -244,8 +293,11 @@ impl Operator for GroupAggregate {
         let key_columns: Vec<ArrayRef> = self.keys.iter().map(|k| batch.columns.column(*k).clone()).collect();
         self.table.intern(&key_columns, batch.num_rows(), &mut self.groups)?;
         if self.set.len() == 0 && !self.updating_input {
+            let new: Vec<u32> = (known as u32..self.table.len() as u32).collect();
+            self.changes.mark(&new, self.table.len());
             return self.emit(&batch, &[], &self.first_rows(known), out);
         }
+        self.changes.mark(&self.groups, self.table.len());
         self.slot_of.resize(self.table.len(), NO_SLOT);
         let mut work = Work::default();
         for rows in self.rounds() {
@@ -254,5 +306,17 @@ impl Operator for GroupAggregate {
         work.changes.sort_by_key(|c| c.row);
         self.emit(&batch, &work.results, &work.changes, out)?;
         self.forget_dead()
+    }
+
+    fn checkpoint(&mut self) -> Result<serde_json::Value> {
+        self.save()?;
+        Ok(serde_json::Value::Null)
+    }
+
+    fn restore(&mut self, _: &[serde_json::Value]) -> Result<()> {
+        let Some(saved) = self.saved.take() else { return Ok(()) };
+        let loaded = saved.read_all(|_, keys, values| self.load(&keys, &values, saved.widths()));
+        self.saved = Some(saved);
+        loaded
     }
 }

@@ -14,8 +14,9 @@ use tidegate_api::graph::{WindowAggregateSpec, WindowInput};
 use tidegate_api::{Batch, Error, Result, Schema, Timestamp, Watermark};
 use tidegate_window::WindowAssigner;
 
-use super::aggregates::{AggregateSet, GroupSet, column_types, output_batch, split_by};
+use super::aggregates::{AggregateSet, column_types, output_batch, split_by};
 use super::event_time::{NextFire, RowTimes, assigner};
+use super::group_set::GroupSet;
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::window_board::{OpenRows, WindowBoard};
 
@@ -102,7 +103,7 @@ impl Operator for LocalWindowAggregate {
         split_by(&batch, &ends, &self.needed, |end, rows| {
             let slice = match slices.entry(end) {
                 std::collections::btree_map::Entry::Occupied(slice) => slice.into_mut(),
-                std::collections::btree_map::Entry::Vacant(place) => place.insert(GroupSet::new(types, set)?),
+                std::collections::btree_map::Entry::Vacant(place) => place.insert(GroupSet::new(types, set, false)?),
             };
             slice.update(set, keys, &rows)
         })?;
@@ -127,6 +128,11 @@ impl Operator for LocalWindowAggregate {
         self.board.passed(watermark, 0);
         out.watermark(watermark);
         Ok(())
+    }
+
+    /// So it has no state of its own.
+    fn before_barrier(&mut self, out: &mut Output) -> Result<()> {
+        self.flush(None, out)
     }
 
     fn before_idle(&mut self, out: &mut Output) -> Result<()> {

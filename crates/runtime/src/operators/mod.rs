@@ -8,8 +8,10 @@ mod aggregates;
 mod event_time;
 mod global_window;
 mod group_aggregate;
+mod group_set;
 mod local_window;
 mod session_aggregate;
+mod session_tvf;
 mod sessions;
 mod unnest;
 mod window_aggregate;
@@ -49,7 +51,7 @@ pub fn build(
         }
         OperatorSpec::WindowTableFunction { window, time_column, keys } => match window.kind {
             WindowKind::Session { .. } => {
-                Box::new(window_tvf::SessionTableFunction::new(window, *time_column, keys, input()?, output, &ctx)?)
+                Box::new(session_tvf::SessionTableFunction::new(window, *time_column, keys, input()?, output, &ctx)?)
             }
             _ => Box::new(window_tvf::WindowTableFunction::new(window, *time_column, output)?),
         },

@@ -1,17 +1,21 @@
 //! Aggregates over session windows.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::Schema as ArrowSchema;
 use tidegate_api::graph::{WindowAggregateSpec, WindowInput};
-use tidegate_api::{Batch, Error, Result, Schema, Watermark};
-use tidegate_window::WindowAssigner;
+use tidegate_api::{Batch, Error, Field, Result, Schema, Timestamp, Watermark};
+use tidegate_state::Namespace;
+use tidegate_window::{TimeWindow, WindowAssigner};
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
-use super::event_time::{LateCount, RowTimes, assigner, window_columns};
-use super::sessions::{Placed, SessionTracker};
+use super::event_time::{LateCount, Progress, RowTimes, assigner, window_columns};
+use super::group_set::{GroupState, bigint, numbers};
+use super::sessions::{Placed, Session, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
+use crate::state::Changes;
 use crate::window_board::{OpenRows, WindowBoard};
 
 /// See the module.
@@ -29,6 +33,16 @@ pub(super) struct SessionAggregate {
     late: LateCount,
     board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
+    saved: Option<Saved>,
+    /// Slots that changed since sessions were last saved.
+    changes: Changes,
+}
+
+/// Where sessions are saved: by key and start, with their end beside what their accumulators hold.
+struct Saved {
+    state: GroupState,
+    /// Key numbers and starts of the sessions that are in the state.
+    names: HashSet<(u32, Timestamp)>,
 }
 
 impl SessionAggregate {
@@ -43,7 +57,13 @@ impl SessionAggregate {
         };
         let windows = assigner(&spec.window)?;
         let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
+        let keys: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
+        let (start, end) = (bigint("session_start"), bigint("session_end"));
+        let state = GroupState::open(&ctx.states, "sessions", &keys, &[start], &[end], &set)?;
+        let saved = state.map(|state| Saved { state, names: HashSet::new() });
         Ok(SessionAggregate {
+            changes: Changes::new(saved.is_some()),
+            saved,
             times: RowTimes::new(time_column, &windows),
             keys: spec.keys.clone(),
             needed: set.columns().collect(),
@@ -82,6 +102,7 @@ impl SessionAggregate {
             let back = rows.kinds.as_ref().is_some_and(|k| !tidegate_api::RowKind::from_byte(k.value(i)).is_addition());
             self.row_counts[*slot as usize] += if back { -1 } else { 1 };
         }
+        self.changes.mark(&slots, n);
         self.accumulators.update(&self.set, &rows.columns, rows.kinds.as_ref(), &slots, n)
     }
 
@@ -95,11 +116,65 @@ impl SessionAggregate {
         Ok(())
     }
 
+    /// Writes the sessions that changed, and removes those that are over or begin elsewhere now.
+    fn save(&mut self) -> Result<()> {
+        let Some(saved) = &mut self.saved else { return Ok(()) };
+        let changed: HashSet<u32> = self.changes.take().into_iter().collect();
+        let name = |s: &Session| (s.key, s.window.start);
+        let live: Vec<Session> = self.sessions.by_end().collect();
+        let names: HashSet<(u32, Timestamp)> = live.iter().map(name).collect();
+        let is_new = |s: &&Session| changed.contains(&s.slot) || !saved.names.contains(&name(s));
+        let write: Vec<Session> = live.iter().filter(is_new).copied().collect();
+        let gone: Vec<(u32, Timestamp)> = saved.names.difference(&names).copied().collect();
+        for gone in gone.chunks(BATCH_ROWS) {
+            let mut keys = self.sessions.keys(gone.iter().map(|(key, _)| *key))?;
+            keys.push(Arc::new(Int64Array::from_iter_values(gone.iter().map(|(_, start)| *start))));
+            saved.state.keyed.remove(Namespace::GLOBAL, &keys, gone.len())?;
+        }
+        let column = |sessions: &[Session], f: &dyn Fn(&Session) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(sessions.iter().map(f)))
+        };
+        for sessions in write.chunks(BATCH_ROWS) {
+            let mut keys = self.sessions.key_columns(sessions)?;
+            keys.push(column(sessions, &|s| s.window.start));
+            let mut values = self.accumulators.save(&sessions.iter().map(|s| s.slot).collect::<Vec<_>>())?;
+            values.push(column(sessions, &|s| self.row_counts[s.slot as usize]));
+            values.push(column(sessions, &|s| s.window.end));
+            saved.state.keyed.write(Namespace::GLOBAL, &keys, &values, sessions.len())?;
+        }
+        saved.names = names;
+        Ok(())
+    }
+
+    /// Adds sessions that were saved.
+    fn load(&mut self, saved: &mut Saved, keys: &[ArrayRef], values: &[ArrayRef]) -> Result<()> {
+        let (starts, ends) = (numbers(keys.last())?, numbers(values.last())?);
+        let accumulated = &values[..values.len() - 1];
+        let row_counts = numbers(accumulated.last())?;
+        let mut numbers = Vec::new();
+        self.sessions.intern(&keys[..keys.len() - 1], starts.len(), &mut numbers)?;
+        let windows = starts.values().iter().zip(ends.values()).map(|(start, end)| TimeWindow::new(*start, *end));
+        let mut slots = Vec::with_capacity(numbers.len());
+        for (key, window) in numbers.into_iter().zip(windows) {
+            slots.push(self.sessions.add(key, window));
+            saved.names.insert((key, window.start));
+        }
+        self.row_counts.extend(row_counts.values());
+        let held = &accumulated[..accumulated.len() - 1];
+        self.accumulators.load(held, saved.state.widths(), &slots, self.sessions.slots())
+    }
+
     fn forget_dead(&mut self) -> Result<()> {
         if !self.sessions.is_sparse() {
             return Ok(());
         }
+        // What has changed is known by numbers that end here.
+        self.save()?;
+        self.changes.clear();
         let old = self.sessions.renumber()?;
+        if let Some(saved) = &mut self.saved {
+            saved.names = self.sessions.by_end().map(|s| (s.key, s.window.start)).collect();
+        }
         let mut fresh = self.set.accumulators()?;
         let new: Vec<u32> = (0..old.len() as u32).collect();
         if !old.is_empty() {
@@ -152,6 +227,29 @@ impl Operator for SessionAggregate {
         self.board.passed(watermark, over.len() as u64);
         self.watermark = watermark;
         out.watermark(watermark);
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<serde_json::Value> {
+        if self.saved.is_none() {
+            return Ok(serde_json::Value::Null);
+        }
+        self.save()?;
+        Progress { watermark: self.watermark, floor: Timestamp::MIN }.save()
+    }
+
+    fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
+        let Some(mut saved) = self.saved.take() else { return Ok(()) };
+        let mut rows = Vec::new();
+        saved.state.read_all(|_, keys, values| {
+            rows.push((keys, values));
+            Ok(())
+        })?;
+        let loaded = rows.into_iter().try_for_each(|(keys, values)| self.load(&mut saved, &keys, &values));
+        self.saved = Some(saved);
+        loaded?;
+        self.watermark = Progress::restore(subtasks)?.watermark;
+        self.show();
         Ok(())
     }
 }

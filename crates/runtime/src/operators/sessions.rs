@@ -69,7 +69,12 @@ impl SessionTracker {
 
     /// The key columns of these sessions.
     pub(super) fn key_columns(&self, sessions: &[Session]) -> Result<Vec<ArrayRef>> {
-        self.table.keys(&sessions.iter().map(|s| s.key).collect::<Vec<_>>())
+        self.keys(sessions.iter().map(|s| s.key))
+    }
+
+    /// The columns of these keys.
+    pub(super) fn keys(&self, keys: impl Iterator<Item = u32>) -> Result<Vec<ArrayRef>> {
+        self.table.keys(&keys.collect::<Vec<_>>())
     }
 
     /// Slots given out since the last [`SessionTracker::renumber`].
@@ -122,6 +127,18 @@ impl SessionTracker {
             sessions.slots.splice(merge.absorbed, [slot]);
         }
         Placed::In { slot, absorbed }
+    }
+
+    /// Adds a session of a key that does not touch any other, as one that was saved; returns its slot.
+    pub(super) fn add(&mut self, key: u32, window: TimeWindow) -> u32 {
+        let slot = self.slots;
+        self.slots += 1;
+        let sessions = &mut self.keys[key as usize];
+        let at = sessions.windows.partition_point(|w| w.start < window.start);
+        sessions.windows.insert(at, window);
+        sessions.slots.insert(at, slot);
+        self.timers.insert((window.end, key, window.start));
+        slot
     }
 
     /// Takes out the sessions that are over, in the order of their ends.

@@ -4,16 +4,19 @@
 //! One group set per window: a row enters each of its windows that has not fired.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use arrow::array::Array;
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema as ArrowSchema};
 use tidegate_api::graph::{WindowAggregateSpec, WindowInput};
-use tidegate_api::{Batch, Error, Result, Schema, Watermark};
+use tidegate_api::{Batch, Error, Field, Result, Schema, Timestamp, Watermark};
+use tidegate_state::Namespace;
 use tidegate_window::{TimeWindow, WindowAssigner};
 
-use super::aggregates::{AggregateSet, GroupSet, Rows, column_types, output_batch, split_by};
-use super::event_time::{LateCount, RowTimes, assigner, timestamps, window_columns};
+use super::aggregates::{AggregateSet, Rows, column_types, output_batch, runs_of, split_by};
+use super::event_time::{LateCount, Progress, RowTimes, assigner, timestamps, window_columns};
+use super::group_set::{GroupSet, GroupState, bigint, numbers};
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::window_board::{OpenRows, WindowBoard};
 
@@ -36,6 +39,8 @@ pub(super) struct WindowAggregate {
     late: LateCount,
     board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
+    /// Open windows, by their end; their start is a key column.
+    saved: Option<GroupState>,
 }
 
 impl WindowAggregate {
@@ -51,7 +56,9 @@ impl WindowAggregate {
             WindowInput::Attached { start, end } => Source::Attached { start, end },
         };
         let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
+        let keys: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
         Ok(WindowAggregate {
+            saved: GroupState::open(&ctx.states, "windows", &keys, &[bigint("window_start")], &[], &set)?,
             windows,
             source,
             key_types: column_types(input, &spec.keys)?,
@@ -75,7 +82,8 @@ impl WindowAggregate {
     fn add(&mut self, window: TimeWindow, rows: &Rows) -> Result<()> {
         let key = (window.end, window.start);
         if !self.open.contains_key(&key) {
-            self.open.insert(key, GroupSet::new(&self.key_types, &self.set)?);
+            let groups = GroupSet::new(&self.key_types, &self.set, self.saved.is_some())?;
+            self.open.insert(key, groups);
         }
         match self.open.get_mut(&key) {
             Some(groups) => groups.update(&self.set, &self.keys, rows),
@@ -161,6 +169,9 @@ impl Operator for WindowAggregate {
             }
             let groups = entry.remove();
             closed += 1;
+            if let Some(saved) = &mut self.saved {
+                saved.keyed.drop_namespace(Namespace(end))?;
+            }
             for chunk in groups.chunks() {
                 let window = TimeWindow::new(start, end);
                 let mut columns = groups.results(&chunk)?;
@@ -174,6 +185,34 @@ impl Operator for WindowAggregate {
         self.board.passed(watermark, closed);
         self.watermark = watermark;
         out.watermark(watermark);
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<serde_json::Value> {
+        let Some(saved) = &mut self.saved else { return Ok(serde_json::Value::Null) };
+        for ((end, start), groups) in &mut self.open {
+            groups.save(saved, Namespace(*end), &[*start])?;
+        }
+        Progress { watermark: self.watermark, floor: Timestamp::MIN }.save()
+    }
+
+    fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
+        let Some(saved) = &self.saved else { return Ok(()) };
+        saved.read_all(|namespace, mut keys, values| {
+            let starts = numbers(keys.last())?.values().clone();
+            keys.pop();
+            for (from, len, start) in runs_of(starts.len(), |row| starts[row]) {
+                let part = |columns: &[ArrayRef]| columns.iter().map(|c| c.slice(from, len)).collect::<Vec<_>>();
+                let groups = match self.open.entry((namespace.0, start)) {
+                    Entry::Occupied(groups) => groups.into_mut(),
+                    Entry::Vacant(place) => place.insert(GroupSet::new(&self.key_types, &self.set, true)?),
+                };
+                groups.load(saved, &part(&keys), &part(&values))?;
+            }
+            Ok(())
+        })?;
+        self.watermark = Progress::restore(subtasks)?.watermark;
+        self.show();
         Ok(())
     }
 }

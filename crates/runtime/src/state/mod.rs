@@ -1,3 +1,15 @@
-//! State of operators, between their typed tables and the bytes that outlive them.
+//! State of operators, between their typed tables and the files that outlive them.
+//!
+//! An operator works on typed tables in memory. At a barrier it writes what has changed since the last one
+//! into its [`KeyedState`]s, which encode rows and hand them to a store of sorted runs; the store's
+//! snapshot is what the checkpoint names. A restored operator reads them back into its tables.
 
+mod changes;
 mod codec;
+mod keyed;
+mod stores;
+
+pub(crate) use changes::Changes;
+pub(crate) use keyed::{KeyedLayout, KeyedState};
+pub use stores::OperatorStates;
+pub(crate) use stores::{OpenStore, StoreFactory};

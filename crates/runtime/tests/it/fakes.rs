@@ -439,6 +439,7 @@ fn count_spec(kind: WindowKind, by_key: bool) -> WindowAggregateSpec {
         distinct: false,
         filter: None,
         ty: LogicalType::not_null(TypeKind::BigInt),
+        meaning: "COUNT(*)".into(),
         name: "cnt".into(),
     };
     WindowAggregateSpec {

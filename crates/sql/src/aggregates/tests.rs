@@ -24,6 +24,7 @@ fn call(function: &str, args: &[LogicalType], params: &[Value], distinct: bool) 
         filter: None,
         ty: resolve(function, args, params, distinct).unwrap(),
         name: function.into(),
+        meaning: String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::value::Value;
 use tidegate_window::{WindowKind, WindowSpec};
 
+use super::expr::PendingAggregate;
 use super::rel::{Column, Rel, RelKind, WindowAggregate};
 
 /// An expression over these columns.
@@ -77,6 +78,17 @@ fn call_text(call: &AggregateCall, columns: &[Column]) -> String {
     let args = if call.args.is_empty() { "*".to_string() } else { names(columns, &call.args) };
     let filter = call.filter.map_or_else(String::new, |f| format!(" FILTER {}", columns[f].name));
     format!("{}({distinct}{args}){filter} AS {}", call.function, call.name)
+}
+
+/// What an aggregate call over these columns computes: `SUM(DISTINCT price) FILTER (b)`. State is kept under
+/// this text, so it must not change between releases.
+pub fn meaning(call: &PendingAggregate, columns: &[Column]) -> String {
+    let distinct = if call.distinct { "DISTINCT " } else { "" };
+    let args: Vec<String> = call.args.iter().map(|a| expr_text(a, columns)).collect();
+    let params = call.params.iter().map(|p| format!(", {p:?}")).collect::<String>();
+    let args = if args.is_empty() { "*".to_string() } else { args.join(", ") };
+    let filter = call.filter.as_ref().map_or_else(String::new, |f| format!(" FILTER ({})", expr_text(f, columns)));
+    format!("{}({distinct}{args}{params}){filter}", call.function)
 }
 
 /// `TUMBLE(time_col=[ts], size=[10 s])`.

@@ -6,6 +6,7 @@
 mod groups;
 mod library;
 mod model;
+mod stores;
 mod windows;
 
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,7 @@ use tidegate_api::{Batch, Field, RowKind, Schema, StreamElement, Watermark};
 
 use super::build;
 use crate::operator::{LateListener, LateRows, Operator, OperatorContext, Output};
+use stores::TestStores;
 
 fn column(name: &str, kind: TypeKind) -> Field {
     Field::new(name, LogicalType::new(kind))
@@ -46,6 +48,7 @@ fn call(function: &str) -> AggregateCall {
         filter: None,
         ty,
         name: function.to_lowercase(),
+        meaning: function.into(),
     }
 }
 
@@ -67,21 +70,25 @@ struct Rig {
     operator: Box<dyn Operator>,
     late: Arc<Late>,
     metrics: Arc<MetricGroup>,
+    spec: (OperatorSpec, Schema, Schema),
+    stores: TestStores,
+    /// The same operator, replaced by one restored from its checkpoint after every element.
+    twin: Option<Box<Rig>>,
 }
 
 impl Rig {
     fn new(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
+        let mut rig = Rig::alone(spec, input, output);
+        rig.twin = Some(Box::new(Rig::alone(spec, input, output)));
+        rig
+    }
+
+    fn alone(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
+        let spec = (spec.clone(), input.clone(), output.clone());
+        let stores = TestStores::default();
         let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
-        let ctx = OperatorContext {
-            functions: Arc::new(library::TestLibrary),
-            zone: "UTC".into(),
-            metrics: metrics.clone(),
-            now_ms: Arc::new(|| 0),
-            late: late.clone(),
-            windows: Arc::default(),
-        };
-        let operator = build(spec, std::slice::from_ref(input), output, ctx).unwrap().unwrap();
-        Rig { operator, late, metrics }
+        let operator = make(&spec, &stores, late.clone(), metrics.clone());
+        Rig { operator, late, metrics, spec, stores, twin: None }
     }
 
     fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
@@ -95,10 +102,38 @@ impl Rig {
         out.take()
     }
 
-    /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out.
+    /// Takes a checkpoint and goes on with a new operator restored from it; gives what the barrier pushed
+    /// out.
+    fn replace(&mut self) -> Vec<StreamElement> {
+        let mut out = Output::default();
+        self.operator.before_barrier(&mut out).unwrap();
+        let kept = self.operator.checkpoint().unwrap();
+        self.stores.snapshot();
+        self.operator = make(&self.spec, &self.stores, self.late.clone(), self.metrics.clone());
+        self.operator.restore(&[kept]).unwrap();
+        out.take()
+    }
+
+    /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out. The twin gives
+    /// the same.
     fn run(&mut self, script: &str) -> Vec<String> {
         let out: Vec<_> = elements(script).into_iter().flat_map(|e| self.feed(e)).collect();
-        lines(&out)
+        let out = lines(&out);
+        if let Some(mut twin) = self.twin.take() {
+            let fed = elements(script).into_iter().flat_map(|e| {
+                let mut fed = twin.feed(e);
+                fed.extend(twin.replace());
+                fed
+            });
+            let restored = lines(&fed.collect::<Vec<_>>());
+            // A first phase lets go of its partials at a barrier; they only come in other portions.
+            if !matches!(self.spec.0, OperatorSpec::LocalWindowAggregate(_)) {
+                assert_eq!(in_order_of_time(&restored), in_order_of_time(&out), "restored after every element");
+                assert_eq!(twin.late(), self.late(), "late rows");
+            }
+            self.twin = Some(twin);
+        }
+        out
     }
 
     fn late(&self) -> u64 {
@@ -106,6 +141,31 @@ impl Rig {
         assert_eq!(counted, self.late.0.lock().unwrap().iter().map(|l| l.count).sum::<u64>());
         counted
     }
+}
+
+fn make(
+    (spec, input, output): &(OperatorSpec, Schema, Schema),
+    stores: &TestStores,
+    late: Arc<Late>,
+    metrics: Arc<MetricGroup>,
+) -> Box<dyn Operator> {
+    let ctx = OperatorContext {
+        functions: Arc::new(library::TestLibrary),
+        zone: "UTC".into(),
+        metrics,
+        now_ms: Arc::new(|| 0),
+        late,
+        states: stores.states(),
+        windows: Arc::default(),
+    };
+    build(spec, std::slice::from_ref(input), output, ctx).unwrap().unwrap()
+}
+
+/// Rows that one watermark pushes out come in the order of the table, which a restore changes.
+fn in_order_of_time(lines: &[String]) -> Vec<String> {
+    let mut lines = lines.to_vec();
+    lines.sort();
+    lines
 }
 
 /// Key, value, time and kind.

@@ -19,6 +19,7 @@ use crate::ast::{self, ExprKind, GroupItem, Span};
 use crate::functions;
 use crate::plan::Planner;
 use crate::plan::error::{invalid_at, refused_at, unsupported_at};
+use crate::plan::explain;
 use crate::plan::expr::{Clause, Collector, ExprBinder, Extra, PendingAggregate};
 use crate::plan::rel::{Column, Rel, RelKind, TimeAttribute, WindowAggregate};
 use crate::plan::scope::Scope;
@@ -240,7 +241,8 @@ impl Planner<'_> {
             let Extra::Aggregate(call) = extra else { continue };
             let args: Vec<usize> = call.args.iter().map(|a| column_of(&rel, a)).collect();
             let filter = call.filter.as_ref().map(|f| column_of(&rel, f));
-            aggregates.push(aggregate_call(call, args, filter, aggregates.len()));
+            let meaning = explain::meaning(call, &rel.columns);
+            aggregates.push(aggregate_call(call, args, filter, aggregates.len(), meaning));
         }
         let mut keys: Vec<usize> = (0..key_count).collect();
         let mut rel = rel.calc(None, pre);
@@ -334,7 +336,13 @@ fn pre_column(rel: &Rel, expr: Expr, position: usize) -> (Expr, Column) {
     (expr, column)
 }
 
-fn aggregate_call(call: &PendingAggregate, args: Vec<usize>, filter: Option<usize>, position: usize) -> AggregateCall {
+fn aggregate_call(
+    call: &PendingAggregate,
+    args: Vec<usize>,
+    filter: Option<usize>,
+    position: usize,
+    meaning: String,
+) -> AggregateCall {
     AggregateCall {
         function: call.function.clone(),
         args,
@@ -344,6 +352,7 @@ fn aggregate_call(call: &PendingAggregate, args: Vec<usize>, filter: Option<usiz
         filter,
         ty: call.ty.clone(),
         name: format!("EXPR${position}"),
+        meaning,
     }
 }
 

@@ -1,0 +1,63 @@
+//! Stores in memory that survive the operator that filled them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tidegate_api::{Result, Schema};
+use tidegate_state::{KeyGroupRange, MemoryDir, PageCache, RunSetDescriptor, RunStore, StoreOptions};
+
+use crate::operator::OperatorStates;
+use crate::state::{KeyedLayout, OpenStore, StoreFactory};
+
+/// The stores of one operator, with the last snapshot of each.
+#[derive(Clone, Default)]
+pub(super) struct TestStores {
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    dir: MemoryDir,
+    attempt: u64,
+    snapshots: BTreeMap<String, RunSetDescriptor>,
+    /// Of the operator made last.
+    states: OperatorStates,
+}
+
+impl TestStores {
+    /// What a new operator is given.
+    pub(super) fn states(&self) -> OperatorStates {
+        let states = OperatorStates::new(Box::new(self.clone()));
+        let mut kept = self.kept.lock().unwrap();
+        kept.attempt += 1;
+        kept.states = states.clone();
+        states
+    }
+
+    /// Takes a snapshot of every store that the last operator opened.
+    pub(super) fn snapshot(&self) {
+        let mut kept = self.kept.lock().unwrap();
+        for OpenStore { layout, store } in kept.states.open() {
+            let taken = store.lock().unwrap().snapshot(kept.attempt, 0).unwrap();
+            kept.snapshots.insert(layout.name.to_owned(), taken);
+        }
+    }
+}
+
+impl StoreFactory for TestStores {
+    fn open(&self, layout: &KeyedLayout) -> Result<(RunStore, Option<Schema>)> {
+        let kept = self.kept.lock().unwrap();
+        let options =
+            StoreOptions { file_prefix: format!("{}-{}", layout.name, kept.attempt), ..StoreOptions::default() };
+        let (dir, cache) = (Arc::new(kept.dir.clone()), Arc::new(PageCache::new(1 << 20)));
+        let store = match kept.snapshots.get(layout.name) {
+            None => RunStore::new(dir, options, cache, KeyGroupRange::all()),
+            Some(taken) => {
+                let restored =
+                    RunStore::restore(dir, options, cache, std::slice::from_ref(taken), KeyGroupRange::all());
+                restored.unwrap().0
+            }
+        };
+        Ok((store, None))
+    }
+}

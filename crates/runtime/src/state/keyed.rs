@@ -1,0 +1,197 @@
+//! One named state of an operator: rows by key.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use tidegate_api::{Error, Result, Schema};
+use tidegate_state::{
+    DEFAULT_MAX_PARALLELISM, Entry, KeyRange, KeyedStore, Namespace, RunStore, StateError, WriteBatch, key_group,
+};
+
+use super::codec::{RowDecoder, encode_row};
+use crate::exchange::KeyHasher;
+
+/// Rows read at a time.
+const READ_ROWS: usize = 8192;
+
+/// What a keyed state looks like.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KeyedLayout {
+    /// Name within the operator.
+    pub name: &'static str,
+    /// Key columns. The first `partitioned` of them are those rows are spread by; others make the key
+    /// distinct, such as the start of a session.
+    pub key: Schema,
+    /// How many key columns decide the key group.
+    pub partitioned: usize,
+    /// Value columns. Their names say what they mean.
+    pub value: Schema,
+}
+
+/// Rows by key, in a store of runs.
+pub(crate) struct KeyedState {
+    layout: KeyedLayout,
+    partition_schema: SchemaRef,
+    hasher: KeyHasher,
+    store: Arc<Mutex<RunStore>>,
+    /// Types the values had when they were written by the job that was restored.
+    restored_values: Option<Schema>,
+}
+
+/// Where one row lies in the scratch buffer: key, and value unless the row is removed.
+struct EncodedRow {
+    key: std::ops::Range<usize>,
+    value: Option<std::ops::Range<usize>>,
+}
+
+impl KeyedState {
+    pub(crate) fn new(
+        layout: KeyedLayout,
+        store: Arc<Mutex<RunStore>>,
+        restored_values: Option<Schema>,
+    ) -> Result<KeyedState> {
+        let partitioned: Vec<usize> = (0..layout.partitioned).collect();
+        let partition = Schema::new(layout.key.fields[..layout.partitioned].to_vec());
+        Ok(KeyedState {
+            hasher: KeyHasher::new(&partitioned, &partition)?,
+            partition_schema: partition.to_arrow(),
+            layout,
+            store,
+            restored_values,
+        })
+    }
+
+    /// Puts rows of distinct keys in the place of what was there.
+    pub(crate) fn write(
+        &mut self,
+        namespace: Namespace,
+        keys: &[ArrayRef],
+        values: &[ArrayRef],
+        rows: usize,
+    ) -> Result<()> {
+        self.change(namespace, keys, rows, |row, into| {
+            encode_row(values, row, into)?;
+            Ok(true)
+        })
+    }
+
+    /// Removes the rows of these distinct keys.
+    pub(crate) fn remove(&mut self, namespace: Namespace, keys: &[ArrayRef], rows: usize) -> Result<()> {
+        self.change(namespace, keys, rows, |_, _| Ok(false))
+    }
+
+    /// Encodes a row for each key; `value` says whether there is one.
+    fn change(
+        &mut self,
+        namespace: Namespace,
+        keys: &[ArrayRef],
+        rows: usize,
+        value: impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
+    ) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let groups = self.key_groups(keys, rows)?;
+        let mut bytes = Vec::new();
+        let mut encoded = Vec::with_capacity(rows);
+        for (row, group) in groups.into_iter().enumerate() {
+            let start = bytes.len();
+            bytes.extend_from_slice(&group.to_be_bytes());
+            encode_row(keys, row, &mut bytes)?;
+            let middle = bytes.len();
+            let has_value = value(row, &mut bytes)?;
+            encoded.push(EncodedRow { key: start..middle, value: has_value.then_some(middle..bytes.len()) });
+        }
+        encoded.sort_unstable_by(|a, b| bytes[a.key.clone()].cmp(&bytes[b.key.clone()]));
+        let mut batch = WriteBatch::with_capacity(rows, bytes.len());
+        for row in &encoded {
+            let entry = row.value.clone().map_or(Entry::delete(), |value| Entry::put(&bytes[value]));
+            batch.push(&bytes[row.key.clone()], entry).map_err(failed)?;
+        }
+        self.lock().write(namespace, batch).map_err(failed)
+    }
+
+    fn key_groups(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<u16>> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = keys[..self.layout.partitioned].to_vec();
+        let batch = RecordBatch::try_new_with_options(self.partition_schema.clone(), columns, &options)?;
+        let mut groups = Vec::with_capacity(rows);
+        // Key groups are below the maximal parallelism, which is at most 32768.
+        self.hasher.each(&batch, |hash| groups.push(key_group(hash, DEFAULT_MAX_PARALLELISM) as u16))?;
+        Ok(groups)
+    }
+
+    /// Forgets a namespace.
+    pub(crate) fn drop_namespace(&mut self, namespace: Namespace) -> Result<()> {
+        self.lock().drop_namespace(namespace).map_err(failed)
+    }
+
+    /// The namespaces that hold something.
+    pub(crate) fn namespaces(&self) -> Vec<Namespace> {
+        self.lock().namespaces()
+    }
+
+    /// Gives all rows of a namespace, some thousand at a time: key columns, value columns, number of rows.
+    pub(crate) fn read(
+        &self,
+        namespace: Namespace,
+        mut take: impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys = RowDecoder::new(&types(&self.layout.key))?;
+        let stored = self.restored_values.as_ref().unwrap_or(&self.layout.value);
+        let mut values = RowDecoder::new(&types(stored))?;
+        let mut outcome = Ok(());
+        let scanned = self.lock().scan(namespace, &KeyRange::all(), i64::MIN, &mut |key, value| {
+            let row = || {
+                keys.read(key.get(2..).unwrap_or_default())?;
+                values.read(value.bytes)?;
+                if keys.rows() < READ_ROWS {
+                    return Ok(());
+                }
+                self.hand_over(&mut keys, &mut values, &mut take)
+            };
+            outcome = std::iter::once_with(row).next().unwrap_or(Ok(()));
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        scanned.map_err(failed)?;
+        outcome?;
+        self.hand_over(&mut keys, &mut values, &mut take)
+    }
+
+    fn hand_over(
+        &self,
+        keys: &mut RowDecoder,
+        values: &mut RowDecoder,
+        take: &mut impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, usize) -> Result<()>,
+    ) -> Result<()> {
+        let rows = keys.rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let (keys, mut values) = (keys.finish()?, values.finish()?);
+        // Columns that were added or widened since.
+        for (i, ty) in types(&self.layout.value).iter().enumerate() {
+            match values.get_mut(i) {
+                Some(column) if column.data_type() == ty => {}
+                Some(column) => *column = arrow::compute::cast(column, ty)?,
+                None => values.push(arrow::array::new_null_array(ty, rows)),
+            }
+        }
+        take(keys, values, rows)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, RunStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn types(schema: &Schema) -> Vec<DataType> {
+    schema.fields.iter().map(|f| f.ty.to_arrow()).collect()
+}
+
+/// An error of a store as one of the job.
+pub(crate) fn failed(error: StateError) -> Error {
+    Error::job(format!("State cannot be kept: {error}"))
+}
