@@ -14,6 +14,7 @@ mod enumerator;
 mod metadata;
 mod offsets;
 mod options;
+mod produce;
 mod properties;
 mod reader;
 mod rows;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{ConnectorFactory, Sink, Source, TableDescriptor};
 use tidegate_api::{Error, LogicalType, Result};
+
+pub use produce::{Producer, Record};
 
 /// Makes Kafka sources and sinks.
 #[derive(Clone, Copy, Debug, Default)]

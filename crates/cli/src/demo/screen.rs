@@ -1,0 +1,405 @@
+//! The live view: a picture as lines for a terminal of any size. Pure.
+//!
+//! Wide terminals get bars and words, narrow ones numbers; low ones lose the least important sections
+//! first, and the windows get what is left.
+
+use super::picture::{Cell, Delay, Facts, Partition, Picture, Standing, Window};
+use super::text::{Line, Look, clock, clock_tenths, count, delay, seconds, share, wrap};
+
+/// Windows shown if there is any room.
+const WINDOWS_MIN: usize = 3;
+const BAR: usize = 8;
+
+/// How much fits side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Wide,
+    Medium,
+    Narrow,
+}
+
+/// Columns.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    form: Form,
+    width: usize,
+    /// Where the numbers sent end, and the delays begin.
+    label: usize,
+    /// Of each delay.
+    cell: usize,
+}
+
+impl Layout {
+    fn of(width: usize, delays: usize) -> Layout {
+        let (form, label) = match width {
+            92.. => (Form::Wide, 29),
+            56.. => (Form::Medium, 17),
+            _ => (Form::Narrow, 12),
+        };
+        let cell = (width.saturating_sub(label + 1) / delays.max(1)).clamp(8, 26);
+        Layout { form, width, label, cell }
+    }
+
+    fn is(self, form: Form) -> bool {
+        self.form == form
+    }
+
+    /// A label and one entry per delay.
+    fn row(self, label: &str, cells: impl Iterator<Item = Line>) -> Line {
+        let mut line = Line::of(Look::Dim, format!(" {label}")).pad(self.label + 2);
+        for (i, cell) in cells.enumerate() {
+            let end = self.label + 2 + (i + 1) * self.cell;
+            line = line.join(cell.clip(self.cell.saturating_sub(1))).pad(end);
+        }
+        line
+    }
+
+    fn time(self, ms: i64) -> String {
+        match self.form {
+            Form::Narrow => clock(ms)[3..].to_owned(),
+            _ => clock(ms),
+        }
+    }
+
+    fn time_tenths(self, ms: i64) -> String {
+        match self.form {
+            Form::Narrow => clock_tenths(ms)[3..].to_owned(),
+            _ => clock_tenths(ms),
+        }
+    }
+}
+
+/// A part of the screen; those with the highest number go first when there is no room.
+struct Section {
+    expendable: u8,
+    lines: Vec<Line>,
+}
+
+/// The screen's lines: at most `height`, none wider than `width`.
+pub fn lines(facts: &Facts, picture: &Picture, width: usize, height: usize) -> Vec<Line> {
+    let layout = Layout::of(width, picture.delays.len());
+    let section = |expendable, lines| Section { expendable, lines };
+    let mut above = vec![
+        section(0, vec![title(facts, picture, width)]),
+        section(5, story(facts, width)),
+        section(4, vec![Line::new()]),
+        section(0, vec![head(picture, layout)]),
+    ];
+    let mut below = vec![
+        section(1, costs(picture, layout)),
+        section(6, vec![Line::new()]),
+        section(2, watermarks(picture, layout)),
+        section(4, vec![Line::new()]),
+        section(3, partitions(&picture.partitions, layout)),
+        section(4, vec![Line::new()]),
+        section(5, losses(picture, layout)),
+        section(0, footer(facts, layout)),
+    ];
+    let fixed = |above: &[Section], below: &[Section]| -> usize {
+        above.iter().chain(below).map(|s| s.lines.len()).sum::<usize>()
+    };
+    for level in (1..=6).rev() {
+        if fixed(&above, &below) + WINDOWS_MIN <= height {
+            break;
+        }
+        above.iter_mut().chain(&mut below).filter(|s| s.expendable == level).for_each(|s| s.lines.clear());
+    }
+    let room = height.saturating_sub(fixed(&above, &below));
+    let shown = picture.windows.len().saturating_sub(room);
+    let mut windows: Vec<Line> = picture.windows[shown..].iter().map(|w| window_line(w, layout)).collect();
+    if windows.is_empty() && room > 0 {
+        windows.push(Line::of(Look::Dim, " waiting for the first click"));
+    }
+    // What is below stays where it is while the table grows.
+    windows.resize_with(room, Line::new);
+    let all = above.into_iter().flat_map(|s| s.lines).chain(windows).chain(below.into_iter().flat_map(|s| s.lines));
+    all.take(height).map(|line| line.clip(width)).collect()
+}
+
+/// The script on the screen, in place of the picture, so that it can be copied.
+pub fn script_lines(script: &str, width: usize, height: usize) -> Vec<Line> {
+    let room = height.saturating_sub(1);
+    let mut lines: Vec<Line> = script.lines().take(room).map(|line| Line::of(Look::Plain, line).clip(width)).collect();
+    lines.resize_with(room, Line::new);
+    lines.push(Line::of(Look::Dim, " s back   q quit   it was printed before this screen opened").clip(width));
+    lines
+}
+
+fn title(facts: &Facts, picture: &Picture, width: usize) -> Line {
+    let elapsed = minutes(picture.elapsed_ms);
+    let time = match facts.limit_ms {
+        Some(limit) => format!("{elapsed} of {} ", minutes(limit)),
+        None => format!("{elapsed} "),
+    };
+    let rate = format!("  {} clicks a second, up to {} late", facts.rate, delay(facts.disorder_ms));
+    let left = Line::of(Look::Title, " tidegate demo");
+    let whole = left.clone().add(Look::Plain, rate);
+    let left = if whole.width() + time.len() < width { whole } else { left };
+    left.pad(width.saturating_sub(time.len())).add(Look::Dim, time)
+}
+
+fn story(facts: &Facts, width: usize) -> Vec<Line> {
+    let text = format!(
+        "How long should a window wait for clicks that come late? The same clicks are counted in windows of 5 s under \
+         {} watermark delays. The watermark is the newest click of the slowest partition, less the delay; when it \
+         reaches the end of a window, the window closes. Clicks that come later are lost.",
+        ["no", "one", "two", "three"].get(facts.queries.len()).copied().unwrap_or("several")
+    );
+    let text = wrap(&text, width.saturating_sub(2).min(110)).into_iter();
+    text.map(|line| Line::of(Look::Dim, format!(" {line}"))).collect()
+}
+
+fn head(picture: &Picture, layout: Layout) -> Line {
+    let label = match layout.form {
+        Form::Wide => "window                  sent",
+        Form::Medium => "window      sent",
+        Form::Narrow => "from   sent",
+    };
+    let prefix = if layout.is(Form::Narrow) { "" } else { "delay " };
+    let cells = picture.delays.iter().map(|d| Line::of(Look::Strong, format!("{prefix}{}", delay(d.delay_ms))));
+    let mut line = Line::of(Look::Strong, format!(" {label}")).pad(layout.label + 2);
+    for (i, cell) in cells.enumerate() {
+        line = line.join(cell).pad(layout.label + 2 + (i + 1) * layout.cell);
+    }
+    line
+}
+
+fn window_line(window: &Window, layout: Layout) -> Line {
+    let span = match layout.form {
+        Form::Wide => format!(" {} - {}", clock(window.start), clock(window.end)),
+        _ => format!(" {}", layout.time(window.start)),
+    };
+    let sent = count(window.sent);
+    // What may still grow is not as firm as what cannot.
+    let look = if window.settled { Look::Plain } else { Look::Dim };
+    let mut line = Line::of(Look::Plain, span).pad(layout.label - sent.len()).add(look, sent).pad(layout.label + 2);
+    for (i, cell) in window.cells.iter().enumerate() {
+        let end = layout.label + 2 + (i + 1) * layout.cell;
+        line = line.join(cell_line(*cell, window, layout).clip(layout.cell.saturating_sub(1))).pad(end);
+    }
+    line
+}
+
+fn cell_line(cell: Cell, window: &Window, layout: Layout) -> Line {
+    let digits = count(window.sent).len().max(3);
+    let (wide, narrow) = (layout.is(Form::Wide), layout.is(Form::Narrow));
+    match cell {
+        Cell::Empty => Line::new(),
+        Cell::Open { clicks } => {
+            let word = if narrow { " ..." } else { "  open" };
+            let line = if wide { Line::of(Look::Dim, format!("{:·<BAR$} ", "")) } else { Line::new() };
+            line.add(Look::Dim, format!("{:>digits$}{word}", count(clicks)))
+        }
+        Cell::Closed { clicks, lost } => {
+            let line = if wide { bar(clicks, lost).add(Look::Plain, " ") } else { Line::new() };
+            let line = line.add(Look::Plain, format!("{:>digits$}", count(clicks)));
+            match (lost, narrow) {
+                (0, false) if window.settled => line.add(Look::Good, "  complete"),
+                (0, true) if window.settled => line.add(Look::Good, " all"),
+                (0, _) => line,
+                (lost, false) => line.add(Look::Bad, format!("  {} lost", count(lost))),
+                (lost, true) => line.add(Look::Bad, format!(" -{}", count(lost))),
+            }
+        }
+    }
+}
+
+/// How much of a window was counted, in green, and lost, in red.
+fn bar(clicks: u64, lost: u64) -> Line {
+    let whole = (clicks + lost).max(1);
+    let mut red = ((lost as f64 / whole as f64) * BAR as f64).round() as usize;
+    // A loss is seen, however small it is.
+    red = if lost > 0 { red.clamp(1, BAR) } else { 0 };
+    Line::of(Look::Good, "█".repeat(BAR - red)).add(Look::Bad, "░".repeat(red))
+}
+
+/// What each delay has cost so far: clicks, and time.
+fn costs(picture: &Picture, layout: Layout) -> Vec<Line> {
+    let narrow = layout.is(Form::Narrow);
+    let lost = |d: &Delay| {
+        let look = if d.lost == 0 { Look::Good } else { Look::Bad };
+        let part = share(d.lost, d.lost + d.counted);
+        match (d.closed, narrow) {
+            (0, _) => Line::of(Look::Dim, "-"),
+            (_, true) => Line::of(look, part),
+            (_, false) => Line::of(look, format!("{} = {part}", count(d.lost))),
+        }
+    };
+    let after = |d: &Delay| match d.result_after_ms {
+        None => Line::of(Look::Dim, "-"),
+        Some(ms) if layout.is(Form::Wide) => Line::of(Look::Plain, format!("{} after its end", seconds(ms))),
+        Some(ms) => Line::of(Look::Plain, seconds(ms)),
+    };
+    let labels = match layout.form {
+        Form::Wide => ["lost so far", "a result comes"],
+        Form::Medium => ["lost so far", "result after"],
+        Form::Narrow => ["lost", "after"],
+    };
+    vec![
+        layout.row(labels[0], picture.delays.iter().map(lost)),
+        layout.row(labels[1], picture.delays.iter().map(after)),
+    ]
+}
+
+/// What each has, and what it needs.
+fn watermarks(picture: &Picture, layout: Layout) -> Vec<Line> {
+    let has = |d: &Delay| match d.watermark {
+        Some(ms) => Line::of(Look::Plain, layout.time_tenths(ms)),
+        None => Line::of(Look::Dim, "none yet"),
+    };
+    let needs = |d: &Delay| match (d.next_end, d.watermark) {
+        (None, _) => Line::of(Look::Dim, "-"),
+        (Some(end), Some(has)) if layout.is(Form::Wide) => {
+            let lacks = Line::of(Look::Plain, clock(end));
+            lacks.add(Look::Dim, format!("  lacks {}", seconds((end - has).max(0))))
+        }
+        (Some(end), _) => Line::of(Look::Plain, layout.time(end)),
+    };
+    let labels = match layout.form {
+        Form::Wide => ["watermark now", "next window closes at"],
+        Form::Medium => ["watermark now", "next closes at"],
+        Form::Narrow => ["watermark", "closes at"],
+    };
+    vec![layout.row(labels[0], picture.delays.iter().map(has)), layout.row(labels[1], picture.delays.iter().map(needs))]
+}
+
+fn partitions(partitions: &[Partition], layout: Layout) -> Vec<Line> {
+    // Never more than fit beside the rest.
+    const SHOWN: usize = 6;
+    let name = partitions.iter().map(|p| p.name.len()).max().unwrap_or(0).clamp(9, 24);
+    let mut lines = Vec::new();
+    if !layout.is(Form::Narrow) {
+        let head = format!(" {:<name$}  {:>7}  {:<12}", "partition", "clicks", "newest click");
+        lines.push(Line::of(Look::Strong, head));
+    }
+    for partition in partitions.iter().take(SHOWN) {
+        let newest = partition.newest.map_or("-".to_owned(), |ms| layout.time_tenths(ms));
+        let line = match layout.form {
+            Form::Narrow => Line::of(Look::Plain, format!(" {:<name$} {newest:<8}", partition.name)),
+            _ => {
+                let clicks = count(partition.clicks);
+                Line::of(Look::Plain, format!(" {:<name$}  {clicks:>7}  {newest:<12}", partition.name))
+            }
+        };
+        let (look, text) = standing(partition.state, layout.is(Form::Wide));
+        lines.push(line.add(look, format!("  {text}")));
+    }
+    if partitions.len() > SHOWN {
+        lines.push(Line::of(Look::Dim, format!(" and {} more", partitions.len() - SHOWN)));
+    }
+    lines
+}
+
+/// What a partition does to the watermark.
+fn standing(state: Standing, wide: bool) -> (Look, String) {
+    /// Silence that is worth saying.
+    const QUIET_MS: i64 = 700;
+    match state {
+        Standing::Holds { quiet_ms } if quiet_ms >= QUIET_MS => match wide {
+            true => (Look::Warn, format!("silent for {}: all windows wait for it", seconds(quiet_ms))),
+            false => (Look::Warn, format!("silent {}", seconds(quiet_ms))),
+        },
+        Standing::Holds { .. } if wide => (Look::Plain, "the slowest: it sets the watermark".into()),
+        Standing::Holds { .. } => (Look::Plain, "the slowest".into()),
+        Standing::Ahead => (Look::Dim, "ahead".into()),
+        Standing::Idle { ms } => match wide {
+            true => (Look::Warn, format!("idle: nothing for {}, so nobody waits for it", seconds(ms))),
+            false => (Look::Warn, format!("idle {}", seconds(ms))),
+        },
+        Standing::CatchingUp => (Look::Warn, if wide { "back, and catching up".into() } else { "back".into() }),
+    }
+}
+
+/// The last loss of each delay that lost something.
+fn losses(picture: &Picture, layout: Layout) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for d in &picture.delays {
+        let Some(loss) = d.last_loss else { continue };
+        let (start, end, delay) = (layout.time(loss.start), layout.time(loss.end), delay(d.delay_ms));
+        let clicks = if loss.clicks == 1 { "1 click".to_owned() } else { format!("{} clicks", loss.clicks) };
+        let text = match layout.form {
+            Form::Wide => format!(
+                "delay {delay} closed {start} - {end}; {clicks} came after that, the last at watermark {}",
+                clock_tenths(loss.watermark)
+            ),
+            Form::Medium => format!("delay {delay} lost {clicks} of {start} - {end}"),
+            Form::Narrow => format!("{delay} lost {clicks} of {start}"),
+        };
+        lines.push(Line::of(Look::Bad, " late ").add(Look::Dim, text));
+    }
+    lines
+}
+
+fn footer(facts: &Facts, layout: Layout) -> Vec<Line> {
+    let keys = " q quit   s the SQL script";
+    let addresses = format!("REST {}/jobs   Kafka {}", facts.rest, facts.bootstrap);
+    if keys.len() + addresses.len() + 4 <= layout.width {
+        let line = Line::of(Look::Plain, keys).pad(layout.width - addresses.len() - 1);
+        return vec![line.add(Look::Dim, addresses)];
+    }
+    let rest = format!(" REST {}/jobs", facts.rest);
+    vec![Line::of(Look::Dim, rest), Line::of(Look::Plain, keys)]
+}
+
+/// `1:05`.
+fn minutes(ms: i64) -> String {
+    format!("{}:{:02}", ms / 60_000, ms / 1_000 % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::picture::tests::{facts, sample};
+    use super::*;
+
+    fn screen(width: usize, height: usize) -> Vec<String> {
+        lines(&facts(), &sample(), width, height).iter().map(|line| line.paint(false)).collect()
+    }
+
+    #[test]
+    fn a_wide_screen_has_bars_words_and_the_whole_story() {
+        let screen = screen(100, 30);
+        assert_eq!(screen.len(), 30);
+        let has = |wanted: &str| assert!(screen.iter().any(|l| l.contains(wanted)), "{wanted}:\n{}", screen.join("\n"));
+        has("tidegate demo  50 clicks a second, up to 4 s late");
+        has("10:00:00 - 10:00:05     250  ███████░ 211  39 lost");
+        has("████████ 250  complete");
+        has("········ 240  open");
+        has("80 = 15.7 %");
+        has("0.1 s after its end");
+        has("10:00:15  lacks 3.3 s");
+        has("the slowest: it sets the watermark");
+        has("idle: nothing for 3.5 s, so nobody waits for it");
+        has("delay 0 s closed 10:00:05 - 10:00:10; 41 clicks came after that, the last at watermark 10:00:11.7");
+        has("REST http://127.0.0.1:38081/jobs   Kafka 127.0.0.1:39092");
+    }
+
+    #[test]
+    fn smaller_screens_keep_the_table_and_say_the_rest_shorter() {
+        let medium = screen(60, 20);
+        assert!(medium.iter().any(|l| l.contains(" 10:00:00    250  211  39 lost")), "{}", medium.join("\n"));
+        assert!(medium.iter().any(|l| l.contains("idle 3.5 s")), "{}", medium.join("\n"));
+        let narrow = screen(40, 15);
+        assert!(narrow.iter().any(|l| l.contains(" 00:00   250  211 -39  244 -6   250 all")), "{}", narrow.join("\n"));
+        assert!(narrow.last().is_some_and(|l| l.contains("q quit")), "{}", narrow.join("\n"));
+    }
+
+    #[test]
+    fn no_size_is_too_small_and_none_is_exceeded() {
+        for width in [0, 1, 7, 20, 39, 40, 55, 56, 91, 92, 100, 250] {
+            for height in [0, 1, 2, 5, 9, 15, 24, 30, 80] {
+                let lines = lines(&facts(), &sample(), width, height);
+                assert!(lines.len() <= height, "{width}x{height}: {} lines", lines.len());
+                assert!(lines.iter().all(|line| line.width() <= width), "{width}x{height}");
+                let script = script_lines("SELECT 1;\nSELECT 2;", width, height);
+                assert!(script.len() <= height.max(1) && script.iter().all(|line| line.width() <= width));
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_loss_is_still_seen_in_the_bar() {
+        assert_eq!(bar(1_000, 1).text(), "███████░");
+        assert_eq!(bar(1_000, 0).text(), "████████");
+        assert_eq!(bar(0, 5).text(), "░░░░░░░░");
+    }
+}
