@@ -46,8 +46,7 @@ impl Inner {
         for id in ids {
             let Some(group) = self.groups.get(&id) else { continue };
             let is_expired = |(partition, offset): (&Partition, &Offset)| {
-                let expired =
-                    group.is_expired(&partition.0, offset, now_ms) && !self.offsets.is_staged(&id, partition);
+                let expired = group.is_expired(&partition.0, offset, now_ms) && !self.offsets.is_staged(&id, partition);
                 expired.then(|| partition.clone())
             };
             let partitions: Vec<Partition> = self.offsets.of_group(&id).filter_map(is_expired).collect();

@@ -574,7 +574,8 @@ impl Group {
     fn select_protocol(&self) -> Option<String> {
         let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
         for member in self.members.values() {
-            let candidate = member.protocols.iter().find(|known| self.members.values().all(|m| m.supports(&known.name)));
+            let candidate =
+                member.protocols.iter().find(|known| self.members.values().all(|m| m.supports(&known.name)));
             if let Some(known) = candidate {
                 *votes.entry(&known.name).or_default() += 1;
             }
@@ -597,7 +598,8 @@ impl Group {
             return !protocol_type.is_empty() && !request.protocols.is_empty();
         }
         let shared = |name: &str| self.members.values().all(|member| member.supports(name));
-        self.protocol_type.as_deref() == Some(protocol_type) && request.protocols.iter().any(|known| shared(&known.name))
+        self.protocol_type.as_deref() == Some(protocol_type)
+            && request.protocols.iter().any(|known| shared(&known.name))
     }
 
     fn check_member(&self, id: &str, instance: Option<&str>) -> Result<(), ResponseError> {

@@ -174,12 +174,7 @@ impl Groups {
         }
     }
 
-    fn ask(
-        &self,
-        inner: &mut Inner,
-        id: &str,
-        question: impl FnOnce(&mut Group, Token),
-    ) -> oneshot::Receiver<Reply> {
+    fn ask(&self, inner: &mut Inner, id: &str, question: impl FnOnce(&mut Group, Token)) -> oneshot::Receiver<Reply> {
         let (sender, answer) = oneshot::channel();
         let token = inner.next_token;
         inner.next_token += 1;

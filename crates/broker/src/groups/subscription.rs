@@ -34,7 +34,8 @@ mod tests {
         let bytes = b"\0\x03\0\0\0\x02\0\x01a\0\x02bc\0\0\0\0\xff\xff\xff\xff";
         assert_eq!(topics(bytes), Some(BTreeSet::from(["a".to_owned(), "bc".to_owned()])));
         assert_eq!(topics(b"\0\0\xff\xff\xff\xff"), Some(BTreeSet::new()));
-        for broken in [&b""[..], b"\0", b"\0\0\0\0\0\x01", b"\0\0\0\0\0\x01\0\x05ab", b"\0\0\x7f\xff\xff\xff\0\x01\xff"] {
+        for broken in [&b""[..], b"\0", b"\0\0\0\0\0\x01", b"\0\0\0\0\0\x01\0\x05ab", b"\0\0\x7f\xff\xff\xff\0\x01\xff"]
+        {
             assert_eq!(topics(broken), None, "{broken:?}");
         }
     }

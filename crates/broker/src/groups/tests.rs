@@ -1,0 +1,4 @@
+mod machine;
+mod model;
+mod offsets;
+mod store;

@@ -19,7 +19,8 @@ pub(crate) async fn find(
     client: &Client,
 ) -> FindCoordinatorResponse {
     if version >= BATCHED {
-        let coordinators = request.coordinator_keys.into_iter().map(|key| find_one(state, key, request.key_type, client));
+        let coordinators =
+            request.coordinator_keys.into_iter().map(|key| find_one(state, key, request.key_type, client));
         return FindCoordinatorResponse::default().with_coordinators(coordinators.collect());
     }
     let one = find_one(state, request.key, request.key_type, client);

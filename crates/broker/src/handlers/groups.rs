@@ -47,12 +47,7 @@ fn owned(string: Option<StrBytes>) -> Option<String> {
     string.map(|string| string.to_string())
 }
 
-pub(crate) async fn join(
-    state: &State,
-    request: JoinGroupRequest,
-    version: i16,
-    client: &Client,
-) -> JoinGroupResponse {
+pub(crate) async fn join(state: &State, request: JoinGroupRequest, version: i16, client: &Client) -> JoinGroupResponse {
     let instance_id = owned(request.group_instance_id);
     let name = instance_id.as_deref().unwrap_or(&client.id);
     let protocols = request
@@ -144,13 +139,8 @@ pub(crate) async fn heartbeat(
     _client: &Client,
 ) -> HeartbeatResponse {
     let instance = request.group_instance_id.as_deref();
-    let beat = state.groups.heartbeat(
-        &request.group_id,
-        &request.member_id,
-        instance,
-        request.generation_id,
-        state.now_ms(),
-    );
+    let beat =
+        state.groups.heartbeat(&request.group_id, &request.member_id, instance, request.generation_id, state.now_ms());
     HeartbeatResponse::default().with_error_code(code(&beat))
 }
 
@@ -190,9 +180,10 @@ pub(crate) async fn list(
     let wanted = |filter: &[StrBytes], value: &str| {
         filter.is_empty() || filter.iter().any(|one| one.eq_ignore_ascii_case(value))
     };
-    let groups = state.groups.list().into_iter().filter(|group| {
-        wanted(&request.states_filter, group.state.name()) && wanted(&request.types_filter, CLASSIC)
-    });
+    let groups =
+        state.groups.list().into_iter().filter(|group| {
+            wanted(&request.states_filter, group.state.name()) && wanted(&request.types_filter, CLASSIC)
+        });
     let groups = groups.map(|group| {
         ListedGroup::default()
             .with_group_id(GroupId(text(group.id)))

@@ -135,9 +135,8 @@ pub(crate) async fn fetch(
 }
 
 fn partitions(topics: impl Iterator<Item = (TopicName, Vec<i32>)>) -> Vec<Partition> {
-    let of_topic = |(name, indexes): (TopicName, Vec<i32>)| {
-        indexes.into_iter().map(move |index| (name.to_string(), index))
-    };
+    let of_topic =
+        |(name, indexes): (TopicName, Vec<i32>)| indexes.into_iter().map(move |index| (name.to_string(), index));
     topics.flat_map(of_topic).collect()
 }
 

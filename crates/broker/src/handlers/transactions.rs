@@ -104,10 +104,8 @@ fn add(
     topics: &[AddPartitionsToTxnTopic],
     verify_only: bool,
 ) -> Vec<Result<(), ResponseError>> {
-    let partitions: Vec<Partition> = topics
-        .iter()
-        .flat_map(|topic| topic.partitions.iter().map(|&index| (topic.name.to_string(), index)))
-        .collect();
+    let partitions: Vec<Partition> =
+        topics.iter().flat_map(|topic| topic.partitions.iter().map(|&index| (topic.name.to_string(), index))).collect();
     let exists = |(topic, index): &Partition| {
         let topic = state.topics.get(topic);
         topic.is_some_and(|topic| usize::try_from(*index).is_ok_and(|index| index < topic.partitions.len()))
@@ -163,8 +161,7 @@ pub(crate) async fn add_offsets(
             state.transactions.add_offsets(id, producer, &request.group_id, state.now_ms())
         }
     };
-    AddOffsetsToTxnResponse::default()
-        .with_error_code(code(&added.map_err(|error| known(error, version, TXN_FENCED))))
+    AddOffsetsToTxnResponse::default().with_error_code(code(&added.map_err(|error| known(error, version, TXN_FENCED))))
 }
 
 pub(crate) async fn commit_offsets(

@@ -181,9 +181,7 @@ impl Txn {
     /// `CONCURRENT_TRANSACTIONS` while markers are written; `PRODUCER_FENCED` if somebody newer is there.
     pub(crate) fn init(&self, expected: Option<Identity>, timeout_ms: i32, now_ms: i64) -> Result<Init, ResponseError> {
         let known = expected.is_none_or(|e| {
-            self.epoch == -1
-                || e.id == self.producer_id
-                || (e.id == self.previous_producer_id && is_exhausted(e.epoch))
+            self.epoch == -1 || e.id == self.producer_id || (e.id == self.previous_producer_id && is_exhausted(e.epoch))
         });
         if !known {
             return Err(ResponseError::ProducerFenced);
@@ -302,7 +300,7 @@ impl Txn {
         if producer.id != self.producer_id && !retry_after_overflow {
             return Err(ResponseError::InvalidProducerIdMapping);
         }
-        // A fence leaves no last epoch: the timed-out producer is not a retrying one.
+        // A holder from before an initialization is no retrying one, even if it was one epoch ago.
         let is_retry = producer.epoch == self.last_epoch
             && (retry_after_overflow || producer.epoch.checked_add(1) == Some(self.epoch));
         let is_current = producer.id == self.producer_id && producer.epoch == self.epoch;
@@ -352,9 +350,10 @@ impl Txn {
     }
 
     /// Aborts an open transaction from the coordinator's side (timeout, newer producer): the epoch rises,
-    /// so its holder is fenced, and nobody is ever told the new one.
+    /// so its holder is fenced. As in Kafka 4 the holder may learn the new epoch by `InitProducerId` or by
+    /// an abort of its own, as long as no newer producer has come.
     pub(crate) fn fenced(&self, now_ms: i64) -> Txn {
-        Txn { epoch: self.epoch.saturating_add(1), last_epoch: -1, update_ms: now_ms, ..self.prepared(false) }
+        Txn { epoch: self.epoch.saturating_add(1), last_epoch: self.epoch, update_ms: now_ms, ..self.prepared(false) }
     }
 
     /// The state once every marker and every group's offsets are written.

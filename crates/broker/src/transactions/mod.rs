@@ -368,7 +368,8 @@ impl Inner {
         let mut failed = None;
         for id in self.ids_where(|slot| slot.txn.state.is_prepared()) {
             if let Err(error) = self.finish(participants, &id, now_ms) {
-                failed = Some(io::Error::other(format!("the markers of transaction \"{id}\" were not written: {error}")));
+                failed =
+                    Some(io::Error::other(format!("the markers of transaction \"{id}\" were not written: {error}")));
             }
         }
         failed.map_or(Ok(()), Err)

@@ -54,9 +54,10 @@ impl Participants for Local<'_> {
             for (index, log) in topic.partitions.iter().enumerate() {
                 let producers = log.producers().into_iter().filter(|view| view.current_txn_start_offset.is_some());
                 let partition = (topic.name.clone(), index as i32);
-                open.extend(producers.map(|view| {
-                    (partition.clone(), Identity { id: view.producer_id, epoch: view.producer_epoch })
-                }));
+                open.extend(
+                    producers
+                        .map(|view| (partition.clone(), Identity { id: view.producer_id, epoch: view.producer_epoch })),
+                );
             }
         }
         open

@@ -23,17 +23,41 @@ const IDS: [&str; 2] = ["x", "y"];
 #[derive(Clone, Debug)]
 enum Op {
     /// A session asks for an identity, as a new producer or as one that goes on.
-    Init { session: usize, goes_on: bool },
-    Produce { session: usize, partition: i32 },
+    Init {
+        session: usize,
+        goes_on: bool,
+    },
+    Produce {
+        session: usize,
+        partition: i32,
+    },
     /// Produces in version 1 without adding the partition first, as a buggy or delayed client.
-    ProduceUnadded { session: usize, partition: i32 },
-    Stage { session: usize },
-    End { session: usize, commit: bool },
-    Pass { ms: i64 },
+    ProduceUnadded {
+        session: usize,
+        partition: i32,
+    },
+    Stage {
+        session: usize,
+    },
+    End {
+        session: usize,
+        commit: bool,
+    },
+    Pass {
+        ms: i64,
+    },
     Restart,
     /// Ends, but the broker is killed meanwhile: after some markers, at some byte.
-    KilledEnd { session: usize, commit: bool, markers: usize, at: f64 },
-    KilledInit { session: usize, at: f64 },
+    KilledEnd {
+        session: usize,
+        commit: bool,
+        markers: usize,
+        at: f64,
+    },
+    KilledInit {
+        session: usize,
+        at: f64,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {

@@ -166,18 +166,24 @@ fn the_first_addition_starts_the_clock_and_later_ones_do_not() {
 }
 
 #[test]
-fn a_timeout_fences_the_holder_in_both_versions() {
+fn a_timeout_fences_the_holder_until_it_learns_of_it() {
     let aborted = txn(TxnState::Ongoing).fenced(NOW).completed(NOW);
     assert_eq!((aborted.state, aborted.epoch), (TxnState::CompleteAbort, 6));
-    for bumps_epoch in [false, true] {
-        for commit in [false, true] {
-            let late = EndRequest { producer: Identity { id: 7, epoch: 5 }, commit, bumps_epoch };
-            assert_eq!(ended(aborted.end(late, None, NOW)), "PF");
-        }
+    for (bumps_epoch, commit, answer) in
+        [(false, false, "PF"), (false, true, "PF"), (true, true, "ITS"), (true, false, "NONE@6")]
+    {
+        let late = EndRequest { producer: Identity { id: 7, epoch: 5 }, commit, bumps_epoch };
+        assert_eq!(ended(aborted.end(late, None, NOW)), answer);
     }
     let on = Some(Identity { id: 7, epoch: 5 });
-    assert_eq!(initialized(aborted.init(on, 60_000, NOW)), "PF");
-    assert_eq!(initialized(aborted.init(None, 60_000, NOW)), "Empty@7");
+    assert_eq!(initialized(aborted.init(on, 60_000, NOW)), "Empty@6");
+    let Ok(Init::Ready(newer)) = aborted.init(None, 60_000, NOW) else { panic!("nothing is in the way") };
+    assert_eq!(newer.epoch, 7);
+    assert_eq!(initialized(newer.init(on, 60_000, NOW)), "PF");
+    for commit in [false, true] {
+        let late = EndRequest { producer: Identity { id: 7, epoch: 6 }, commit, bumps_epoch: true };
+        assert_eq!(ended(newer.end(late, None, NOW)), "PF");
+    }
 }
 
 #[test]

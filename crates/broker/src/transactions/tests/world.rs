@@ -73,8 +73,7 @@ impl World {
         let options = BrokerOptions { report: Report::silent(), ..BrokerOptions::default() };
         let groups = Groups::open(self.folder.path(), &options, self.now_ms).expect("the groups can be read");
         self.groups = Some(groups);
-        let opened =
-            Transactions::open_with(self.folder.path(), self, TIMEOUT_MAX_MS, Report::silent(), self.now_ms);
+        let opened = Transactions::open_with(self.folder.path(), self, TIMEOUT_MAX_MS, Report::silent(), self.now_ms);
         self.coordinator = Some(opened.expect("the transactions can be read"));
     }
 
@@ -118,15 +117,8 @@ impl World {
         value: u64,
         version: i16,
     ) -> Result<(), ResponseError> {
-        let appending = self.coordinator().verify_produce(
-            id,
-            producer.id,
-            producer.epoch,
-            "t",
-            partition,
-            version,
-            self.now_ms,
-        )?;
+        let appending =
+            self.coordinator().verify_produce(id, producer.id, producer.epoch, "t", partition, version, self.now_ms)?;
         let appended = self.append(partition, producer, value);
         drop(appending);
         appended
