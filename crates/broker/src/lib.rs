@@ -6,6 +6,22 @@
 //!
 //! Whatever was acknowledged survives the death of the process at any moment.
 
+mod batch;
+mod clock;
+mod folder;
+mod groups;
+mod handlers;
+mod journal;
+mod log;
 mod options;
+mod report;
+mod server;
+mod state;
+mod topics;
+mod transactions;
+mod wire;
 
+pub use clock::Clock;
 pub use options::BrokerOptions;
+pub use report::Report;
+pub use server::{Broker, BrokerError};

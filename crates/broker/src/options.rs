@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::report::Report;
+
 /// How a broker runs. The default is an ephemeral broker on a free port of loopback.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
@@ -23,6 +25,8 @@ pub struct BrokerOptions {
     pub transaction_version: i16,
     /// How often retention and compaction run (`log.retention.check.interval.ms`).
     pub clean_interval: Duration,
+    /// Who is told of trouble that no client can be told of.
+    pub report: Report,
 }
 
 impl Default for BrokerOptions {
@@ -36,6 +40,7 @@ impl Default for BrokerOptions {
             transaction_timeout_max: Duration::from_secs(15 * 60),
             transaction_version: 2,
             clean_interval: Duration::from_secs(30),
+            report: Report::default(),
         }
     }
 }
