@@ -2,6 +2,7 @@
 //! event time lives once, in the runtime's source operator.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -267,6 +268,55 @@ pub trait Sink: Send + Sync {
     fn parallelism(&self) -> Option<usize> {
         None
     }
+
+    /// What publishes the output that writers stage, one per subtask; `None` if rows are published as they
+    /// are written.
+    fn committer(&self, ctx: CommitterContext) -> Result<Option<Box<dyn SinkCommitter>>> {
+        let _ = ctx;
+        Ok(None)
+    }
+}
+
+/// What a committer may use.
+#[derive(Clone)]
+pub struct CommitterContext {
+    /// Subtask index from 0.
+    pub subtask: usize,
+    /// Number of subtasks.
+    pub parallelism: usize,
+    /// The sink operator's metrics.
+    pub metrics: Arc<MetricGroup>,
+    /// Takes what it wants to say while it waits; the sink's name is put before it.
+    pub notices: Notifier,
+}
+
+/// Output that a writer has staged at a barrier: to be published once that checkpoint is complete, and
+/// again after every restart until it is known to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Committable {
+    /// The sink's own data: names, sequence numbers, counts.
+    pub state: serde_json::Value,
+    /// Number of rows in it.
+    pub rows: u64,
+    /// Finished files with its rows, in the folder for staging. The engine makes them part of the checkpoint
+    /// and has them at hand, perhaps elsewhere, whenever the committable is given back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PathBuf>,
+}
+
+/// The second phase of a sink: publishes what writers have staged.
+///
+/// Publishing twice must be the same as publishing once: after a restart a committable comes again unless
+/// its commit has returned and a later checkpoint has been completed.
+#[async_trait]
+pub trait SinkCommitter: Send {
+    /// After a restart and before a row is written: what the checkpoint says is staged, oldest first, of all
+    /// subtasks this one took over from. All of it is published, once, when this returns.
+    async fn recover(&mut self, pending: Vec<Committable>) -> Result<()>;
+
+    /// The checkpoint they belong to is complete: publishes them, oldest first. An error leaves the outcome
+    /// unknown; the job restarts and [`SinkCommitter::recover`]s.
+    async fn commit(&mut self, committables: Vec<Committable>) -> Result<()>;
 }
 
 /// What a writer may use.
@@ -280,6 +330,11 @@ pub struct WriterContext {
     pub rowtime: Option<usize>,
     /// The sink operator's metrics.
     pub metrics: Arc<MetricGroup>,
+    /// Where rows are staged until their checkpoint is complete: a folder of this subtask's own, which exists.
+    /// `None` if the job takes no checkpoints; what is staged is then published at the end of the input.
+    pub staging: Option<PathBuf>,
+    /// What the writers of the subtasks this one took over from returned by [`SinkWriter::snapshot`].
+    pub restored: Vec<serde_json::Value>,
 }
 
 /// Writes rows.
@@ -291,7 +346,22 @@ pub trait SinkWriter: Send {
     /// Hands on what is buffered; called when the input has nothing more at once.
     async fn flush(&mut self) -> Result<()>;
 
-    /// Everything is durable as far as the sink's guarantee goes. Called once, at the end.
+    /// A barrier: hands over what was written since the last one, to be published when the checkpoint is
+    /// complete. A sink that publishes as it writes makes everything durable instead.
+    async fn pre_commit(&mut self, checkpoint: u64) -> Result<Vec<Committable>> {
+        let _ = checkpoint;
+        self.flush().await?;
+        Ok(Vec::new())
+    }
+
+    /// What a writer needs to go on after a restart, right after [`SinkWriter::pre_commit`]: an open file,
+    /// the next number of a sequence.
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        Ok(serde_json::Value::Null)
+    }
+
+    /// Everything is durable as far as the sink's guarantee goes. Called once, at the end; what is to be
+    /// published is asked for afterwards, by a last [`SinkWriter::pre_commit`].
     async fn finish(&mut self) -> Result<()>;
 }
 

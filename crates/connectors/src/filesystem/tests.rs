@@ -156,7 +156,14 @@ fn what_is_written_in_partitions_is_read_back() {
         let (batches, _) = read(&from, &all(&from), 2).await?;
         let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
         let metrics = Arc::new(MetricGroup::default());
-        let mut writer = sink.writer(WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics })?;
+        let mut writer = sink.writer(WriterContext {
+            subtask: 0,
+            parallelism: 1,
+            rowtime: None,
+            metrics,
+            staging: None,
+            restored: Vec::new(),
+        })?;
         for (batch, _) in batches {
             writer.write(batch).await?;
         }

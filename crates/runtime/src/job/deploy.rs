@@ -225,8 +225,14 @@ impl<'a> Builder<'a> {
             OperatorSpec::Source(_) | OperatorSpec::Values { .. } => LinkOperator::Head,
             OperatorSpec::Sink(spec) => {
                 let sink = self.sinks.get(&node).ok_or_else(|| Error::internal("a sink that was not made"))?;
-                let context =
-                    WriterContext { subtask: index, parallelism: planned.parallelism, rowtime: spec.rowtime, metrics };
+                let context = WriterContext {
+                    subtask: index,
+                    parallelism: planned.parallelism,
+                    rowtime: spec.rowtime,
+                    metrics,
+                    staging: None,
+                    restored: Vec::new(),
+                };
                 LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink.clone(), context)))
             }
             spec => {

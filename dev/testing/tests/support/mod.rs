@@ -194,7 +194,7 @@ pub async fn read_all(table: &TableDescriptor) -> Result<Vec<String>> {
 pub fn writer(table: &TableDescriptor, subtask: usize, rowtime: Option<usize>) -> Result<Box<dyn SinkWriter>> {
     let sink = KafkaFactory.sink(table, &Configuration::default())?;
     let metrics = Arc::new(MetricGroup::default());
-    sink.writer(WriterContext { subtask, parallelism: 4, rowtime, metrics })
+    sink.writer(WriterContext { subtask, parallelism: 4, rowtime, metrics, staging: None, restored: Vec::new() })
 }
 
 /// The text of an error, which must be one.
