@@ -83,6 +83,11 @@ impl PageCache {
         slot
     }
 
+    /// Whether a page is in it; does not count as a use.
+    pub(crate) fn has(&self, run: u64, page: usize) -> bool {
+        self.lock().places.contains_key(&(run, page as u32))
+    }
+
     pub(crate) fn put(&self, run: u64, page: usize, value: &Arc<Page>) {
         let bytes = value.memory_bytes() + SLOT_BYTES;
         if bytes > self.budget_bytes {

@@ -8,12 +8,22 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file that can be read at any place, by several threads at once.
 pub trait ReadAt: Send + Sync {
     /// Fills `buffer` from `offset` on. Fails with `UnexpectedEof` when the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// As [`read_exact_at`](Self::read_exact_at), but only if that needs no waiting for a disk: `false`
+    /// when it would, or when only a part is at hand.
+    fn read_if_at_hand(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool> {
+        self.read_exact_at(buffer, offset).map(|()| true)
+    }
+
+    /// Says that these bytes will be read soon, so that a disk can fetch many places at once.
+    fn will_need(&self, _offset: u64, _bytes: u64) {}
 
     /// Length of the file in bytes.
     fn length(&self) -> io::Result<u64>;
@@ -63,17 +73,59 @@ impl LocalDir {
     }
 }
 
-struct LocalFile(File);
+struct LocalFile {
+    file: File,
+    /// Whether the file system can say that a read would wait. Not all can.
+    knows_waiting: AtomicBool,
+}
 
 impl ReadAt for LocalFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        FileExt::read_exact_at(&self.0, buffer, offset)
+        FileExt::read_exact_at(&self.file, buffer, offset)
+    }
+
+    fn read_if_at_hand(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool> {
+        if !self.knows_waiting.load(Ordering::Relaxed) {
+            return self.read_exact_at(buffer, offset).map(|()| true);
+        }
+        match read_without_waiting(&self.file, buffer, offset) {
+            Ok(bytes) => Ok(bytes == buffer.len()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(_) => {
+                self.knows_waiting.store(false, Ordering::Relaxed);
+                self.read_exact_at(buffer, offset).map(|()| true)
+            }
+        }
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        fetch_ahead(&self.file, offset, bytes);
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 }
+
+#[cfg(target_os = "linux")]
+fn read_without_waiting(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut buffers = [io::IoSliceMut::new(buffer)];
+    Ok(rustix::io::preadv2(file, &mut buffers, offset, rustix::io::ReadWriteFlags::NOWAIT)?)
+}
+
+#[cfg(target_os = "linux")]
+fn fetch_ahead(file: &File, offset: u64, bytes: u64) {
+    // Only a hint: a read that comes too early waits.
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), rustix::fs::Advice::WillNeed);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_without_waiting(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fetch_ahead(_: &File, _: u64, _: u64) {}
 
 struct LocalAppend {
     file: File,
@@ -99,7 +151,8 @@ impl RunDir for LocalDir {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadAt>> {
-        Ok(Arc::new(LocalFile(File::open(self.path.join(name))?)))
+        let file = File::open(self.path.join(name))?;
+        Ok(Arc::new(LocalFile { file, knows_waiting: AtomicBool::new(true) }))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -215,6 +268,10 @@ mod tests {
         let mut bytes = [0; 5];
         open.read_exact_at(&mut bytes, 6).unwrap();
         assert_eq!((&bytes, open.length().unwrap()), (b"there", 11));
+        open.will_need(0, 5);
+        if open.read_if_at_hand(&mut bytes, 0).unwrap() {
+            assert_eq!(&bytes, b"hello");
+        }
         assert_eq!(open.read_exact_at(&mut bytes, 7).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(dir.list().unwrap(), ["a"]);
         dir.remove("a").unwrap();

@@ -110,15 +110,51 @@ impl RunFile {
         })
     }
 
+    fn read_if_at_hand(&self, buffer: &mut [u8], offset: u64) -> Result<bool> {
+        let read = self.reader.read_if_at_hand(buffer, offset);
+        read.map_err(|source| StateError::Io { file: self.name.clone(), action: "read", source })
+    }
+
+    /// Says that these bytes will be read soon.
+    pub(crate) fn will_need(&self, offset: u64, bytes: u64) {
+        self.reader.will_need(offset, bytes);
+    }
+
     /// Reads and checks the frame at a place; `part` names it in errors.
     pub(crate) fn read_frame(&self, part: &str, offset: u64, bytes: usize, scratch: &mut Scratch) -> Result<()> {
+        self.make_room(part, offset, bytes, scratch)?;
+        self.read_exact(&mut scratch.frame, offset)?;
+        self.open_scratch(part, offset, scratch)
+    }
+
+    /// As [`read_frame`](Self::read_frame); `before_waiting` is called when the disk has to be waited for.
+    pub(crate) fn read_frame_or_wait(
+        &self,
+        part: &str,
+        offset: u64,
+        bytes: usize,
+        scratch: &mut Scratch,
+        before_waiting: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.make_room(part, offset, bytes, scratch)?;
+        if !self.read_if_at_hand(&mut scratch.frame, offset)? {
+            before_waiting()?;
+            self.read_exact(&mut scratch.frame, offset)?;
+        }
+        self.open_scratch(part, offset, scratch)
+    }
+
+    fn make_room(&self, part: &str, offset: u64, bytes: usize, scratch: &mut Scratch) -> Result<()> {
         let is_inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.written.bytes);
         if !is_inside {
             return Err(corrupt(&self.name, part, offset, format!("{bytes} bytes reach behind the end of the file")));
         }
         scratch.body = None;
         scratch.frame.resize(bytes, 0);
-        self.read_exact(&mut scratch.frame, offset)?;
+        Ok(())
+    }
+
+    fn open_scratch(&self, part: &str, offset: u64, scratch: &mut Scratch) -> Result<()> {
         let body = open_frame(&scratch.frame, offset, &mut scratch.raw);
         scratch.body = Some(body.map_err(|detail| corrupt(&self.name, part, offset, detail))?);
         Ok(())

@@ -124,6 +124,7 @@ impl Run {
     ) -> Result<()> {
         let footer = self.footer()?;
         let (mut next, mut kept, mut page_from) = (0, 0, 0);
+        let mut ahead = ReadAhead { cache, is_asked: false };
         while next < todo.len() {
             let key = lookup.keys[todo[next] as usize];
             let Some(page_index) = footer.page_of(key, page_from) else {
@@ -139,7 +140,7 @@ impl Run {
                 gallop(todo, next, |t| footer.keys.compare(page_index + 1, lookup.keys[t as usize]).is_gt())
             };
             let page = self.page(page_index, Some(cache), scratch)?;
-            self.get_in_page(&page, lookup, todo, (next, end, &mut kept), scratch, found)?;
+            self.get_in_page(&page, lookup, todo, (next, end, &mut kept), scratch, &mut ahead, found)?;
             next = end;
         }
         todo.truncate(kept);
@@ -153,6 +154,7 @@ impl Run {
         todo: &mut [u32],
         (next, end, kept): (usize, usize, &mut usize),
         scratch: &mut Scratch,
+        ahead: &mut ReadAhead<'_>,
         found: &mut dyn FnMut(u32, &Entry<'_>) -> Result<bool>,
     ) -> Result<()> {
         let mut loaded = usize::MAX;
@@ -167,7 +169,9 @@ impl Run {
                 block_from = block_index;
                 let (offset, bytes) = page.place(block_index, block_index + 1);
                 if loaded != block_index {
-                    self.file.read_frame("data block", offset, bytes, scratch)?;
+                    let rest = &todo[at..];
+                    let mut ask = || ahead.ask(self, lookup, rest);
+                    self.file.read_frame_or_wait("data block", offset, bytes, scratch, &mut ask)?;
                     layout = BlockLayout::of(scratch.bytes()).ok_or_else(|| self.bad_block(offset))?;
                     (loaded, entry_from) = (block_index, 0);
                 }
@@ -182,6 +186,56 @@ impl Run {
             todo[*kept] = t;
             *kept += 1;
         }
+        Ok(())
+    }
+}
+
+/// Asks the disk for all blocks of a lookup at once, when the first of them has to be waited for. A
+/// sorted batch knows its blocks before it reads one; while they are in memory, asking would only cost.
+struct ReadAhead<'a> {
+    cache: &'a PageCache,
+    is_asked: bool,
+}
+
+impl ReadAhead<'_> {
+    fn ask(&mut self, run: &Run, lookup: &Lookup<'_>, todo: &[u32]) -> Result<()> {
+        if std::mem::replace(&mut self.is_asked, true) {
+            return Ok(());
+        }
+        let footer = run.footer()?;
+        let page_of = |t: u32| footer.page_of(lookup.keys[t as usize], 0);
+        let mut last = None;
+        for page in todo.iter().filter_map(|&t| page_of(t)) {
+            if last != Some(page) && !self.cache.has(run.uid, page) {
+                let place = footer.pages[page];
+                run.file.will_need(place.page_start(), u64::from(place.page_bytes));
+            }
+            last = Some(page);
+        }
+        let mut scratch = Scratch::default();
+        let mut page: Option<(usize, Arc<Page>)> = None;
+        let (mut from, mut end) = (0, 0);
+        for &t in todo {
+            let Some(index) = page_of(t) else { continue };
+            let page = match &page {
+                Some((loaded, page)) if *loaded == index => Arc::clone(page),
+                _ => {
+                    let loaded = run.page(index, Some(self.cache), &mut scratch)?;
+                    page = Some((index, Arc::clone(&loaded)));
+                    loaded
+                }
+            };
+            let block = page.keys.count_up_to(lookup.keys[t as usize], 0).checked_sub(1);
+            let Some(block) = block.filter(|_| page.filter.may_have(lookup.hashes[t as usize])) else { continue };
+            let (offset, bytes) = page.place(block, block + 1);
+            // Blocks side by side are asked for as one.
+            if offset > end {
+                run.file.will_need(from, end - from);
+                from = offset;
+            }
+            end = end.max(offset + bytes as u64);
+        }
+        run.file.will_need(from, end - from);
         Ok(())
     }
 }
