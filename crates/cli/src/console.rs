@@ -43,7 +43,11 @@ impl Console {
     pub fn notice(&self, text: &str) {
         match &self.mailbox {
             _ if self.quiet => {}
-            Some(mailbox) => mailbox.notice(text),
+            // As Flink's client writes it.
+            Some(mailbox) => match text.strip_prefix("warning: ") {
+                Some(warning) => mailbox.notice(&format!("[WARNING] {warning}")),
+                None => mailbox.notice(text),
+            },
             None => self.lines.suspend(|| say(text)),
         }
     }

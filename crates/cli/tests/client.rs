@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -52,6 +53,96 @@ Received a total of 1 row
         lines
     };
     assert_eq!(sorted(&ran.stdout.replace(&id, "ID")), sorted(wanted));
+}
+
+/// Runs `tidegate sql` with these arguments and this standard input.
+fn piped(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .arg("sql")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+    let ended = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (ended.status.code(), text(ended.stdout), text(ended.stderr))
+}
+
+#[test]
+fn statements_are_read_from_standard_input_without_a_prompt() {
+    let (code, out, err) = piped(&[], "SHOW CURRENT\nCATALOG; SELECT 1 AS a;\nSHOW JOBS");
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.starts_with("+----------------------+\n| current catalog name |"), "{out}");
+    assert!(out.contains("Received a total of 1 row\n") && out.contains("| FINISHED |"), "{out}");
+    assert_eq!(piped(&[], ""), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn the_first_error_of_standard_input_ends_it_with_its_code() {
+    let (code, out, err) = piped(&[], "SHOW CATALOGS;\nSELECT\n nope;\nSHOW DATABASES;\n");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(out.contains("default_catalog") && !out.contains("default_database"), "{out}");
+    assert!(err.starts_with("error:") && err.contains("line 3, column 2"), "{err}");
+    let (code, _, err) = piped(&[], "SELECT 'abc;\n");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("string that starts at line 1, column 8"), "{err}");
+    let (code, out, _) = piped(&[], "QUIT;\nSHOW CATALOGS;\n");
+    assert_eq!((code, out.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_script_may_list_and_stop_jobs() {
+    let script = format!(
+        "{ENDLESS}CREATE TABLE b (id BIGINT) WITH ('connector' = 'blackhole');\nINSERT INTO b SELECT id FROM n;\nSHOW JOBS;\n"
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .arg("sql")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut input = child.stdin.take().expect("piped");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    input.write_all(script.as_bytes()).expect("it reads");
+    let id = lines.find_map(|line| line.strip_prefix("Job ID: ").map(str::to_owned)).expect("a job id");
+    let row = lines.find(|line| line.contains(&id)).expect("the job's row");
+    assert!(row.contains("insert-into_default_catalog.default_database.b") && row.contains("RUNNING"), "{row}");
+    writeln!(input, "STOP JOB '{id}';").expect("it reads");
+    drop(input);
+    // It was waited for at the end, and it was cancelled.
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
+fn an_init_file_sets_the_session_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let init = folder.path().join("init.sql");
+    let init_text = init.to_string_lossy().into_owned();
+    let with = |text: &str, input: &str| {
+        std::fs::write(&init, text).expect("a file");
+        piped(&["-i", &init_text], input)
+    };
+    let setup = "CREATE VIEW v AS SELECT 1 AS a;\nSET 'pipeline.name' = 'mine';\nCREATE DATABASE d;\n";
+    let (code, out, err) = with(setup, "SHOW VIEWS;\nSELECT * FROM v;\nDESCRIBE JOB 'x';\n");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(out.contains("|         v |") && out.contains("| +I |           1 |"), "{out}");
+    assert!(err.contains("There is no job 'x'"), "{err}");
+    for wrong in [
+        "SELECT 1;",
+        "INSERT INTO v SELECT 1;",
+        "SHOW TABLES;",
+        "CREATE TABLE t WITH ('connector'='print') AS SELECT 1 AS a;",
+    ] {
+        let (code, out, err) = with(&format!("CREATE VIEW v AS SELECT 1 AS a;\n{wrong}"), "SHOW VIEWS;");
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{wrong}");
+        assert!(err.contains("Unsupported operation in sql init file at line 2, column 1"), "{err}");
+    }
+    let (code, _, err) = piped(&["-i", "no/such/file.sql"], "SHOW VIEWS;");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("no/such/file.sql"), "{err}");
 }
 
 #[test]

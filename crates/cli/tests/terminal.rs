@@ -3,9 +3,12 @@
 #![cfg(unix)]
 
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use tidegate_testing::process::binary;
 use tidegate_testing::tmux::Tmux;
+use tidegate_testing::wait_for;
 
 /// A terminal with the client at its prompt, and the folder it works in; `None` if there is no tmux.
 fn client(width: u16, height: u16, before: &str) -> Option<(Tmux, tempfile::TempDir)> {
@@ -70,24 +73,57 @@ fn tab_completes_what_the_session_knows() {
     let Some((tmux, _folder)) = client(100, 30, "") else { return };
     tmux.line("CREATE TABLE clicks (user_id BIGINT, url STRING) WITH ('connector' = 'datagen');");
     tmux.wait("succeeded");
+    tmux.press(&["C-l"]);
+    prompt(&tmux);
     tmux.type_text("desc");
     tmux.press(&["Tab"]);
     tmux.wait("describe");
     tmux.press(&["C-u"]);
+    prompt(&tmux);
     tmux.type_text("SELECT * FROM cli");
     tmux.press(&["Tab"]);
     tmux.wait("SELECT * FROM clicks");
     tmux.press(&["C-u"]);
-    // Two columns: the menu shows both.
+    prompt(&tmux);
+    // Two columns of the table that comes after the cursor: the menu shows both.
     tmux.type_text("SELECT  FROM clicks;");
     (0.." FROM clicks;".len()).for_each(|_| tmux.press(&["Left"]));
     tmux.press(&["Tab"]);
     tmux.wait_until("both columns", |s| s.contains("user_id") && s.contains("url") && s.contains("BIGINT"));
+    tmux.press(&["Enter"]);
+    tmux.wait_until("the first column", |s| s.lines().last() == Some("Tidegate SQL> SELECT user_id FROM clicks;"));
     tmux.press(&["C-c"]);
     prompt(&tmux);
     tmux.type_text("SET 'table.dml");
     tmux.press(&["Tab"]);
     tmux.wait("SET 'table.dml-sync'");
+}
+
+#[test]
+fn a_history_that_cannot_be_written_is_said_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("file"), "").expect("a file");
+    let Some(tmux) = Tmux::start(100, 24, folder.path()) else { return };
+    tmux.line(&format!("clear; {} sql --history file/in/the/way", binary(env!("CARGO_BIN_EXE_tidegate")).display()));
+    tmux.wait("Tidegate SQL>");
+    tmux.line("SHOW CATALOGS;");
+    let screen = tmux.wait("1 row in set");
+    assert_eq!(screen.matches("[WARNING] No history is kept: 'file/in/the/way': ").count(), 1, "{screen}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_process() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(tmux) = Tmux::start(80, 24, folder.path()) else { return };
+    tmux.line(&format!(
+        "sh -c 'echo $$ > pid; exec {}'",
+        start("", folder.path()).trim_start_matches("clear; ").trim()
+    ));
+    tmux.wait("Tidegate SQL>");
+    let pid = std::fs::read_to_string(folder.path().join("pid")).expect("the process has said its id");
+    drop(tmux);
+    let alive = || Command::new("kill").args(["-0", pid.trim()]).output().is_ok_and(|o| o.status.success());
+    assert!(wait_for(Duration::from_secs(10), || (!alive()).then_some(())).is_some(), "process {pid} lives on");
 }
 
 #[test]
@@ -145,14 +181,14 @@ fn a_changelog_shows_the_changes_and_a_table_what_they_make() {
     let Some((tmux, _folder)) = client(100, 24, "") else { return };
     let counts = "SELECT k, COUNT(*) AS c FROM (VALUES ('a'), ('b'), ('a')) AS t (k) GROUP BY k;";
     tmux.line(counts);
-    tmux.wait_until("the counts", |s| s.contains("finished") && s.contains("rows 1-2 of 2") && s.contains("a 2"));
+    tmux.wait_until("the counts", |s| s.contains("finished") && s.contains("rows 1-2 of 2") && s.contains("a  2"));
     tmux.press(&["q"]);
     tmux.wait("Received a total of 4 rows");
     tmux.line("SET 'sql-client.execution.result-mode' = 'changelog';");
     tmux.wait("succeeded");
     tmux.line(counts);
     let screen = tmux.wait_until("the changes", |s| s.contains("of 4") && s.contains("finished"));
-    for change in ["+I a 1", "-U a 1", "+U a 2", "+I b 1"] {
+    for change in ["+I  a  1", "-U  a  1", "+U  a  2", "+I  b  1"] {
         assert!(screen.contains(change), "no {change}: {screen}");
     }
 }
@@ -163,6 +199,7 @@ fn a_live_view_goes_on_until_it_is_left() {
     tmux.line(NUMBERS);
     tmux.wait("succeeded");
     tmux.line("SELECT COUNT(*) AS c FROM n;");
+    tmux.wait("refresh 1 s");
     tmux.press(&["-", "-"]);
     tmux.wait("refresh 100 ms");
     let count = |screen: &str| screen.lines().nth(2).and_then(|l| l.trim().parse::<u32>().ok());
@@ -211,6 +248,18 @@ fn an_insert_runs_behind_the_prompt_until_it_is_stopped() {
     tmux.wait_until("more rows above it", |s| rows(s) > before && s.lines().last() == Some("Tidegate SQL> SHOW JO"));
     tmux.line("BS;");
     tmux.wait("RUNNING");
+    // Nor do they tear a statement of several lines apart: they wait for its end.
+    tmux.press(&["C-l"]);
+    tmux.line("SHOW");
+    tmux.type_text("CATALOGS");
+    tmux.wait_until("two lines", |s| s.ends_with("> SHOW\n            > CATALOGS"));
+    let whole = tmux.screen();
+    let id_of = |s: &str| s.lines().filter_map(|l| l.strip_prefix("+I[")?.strip_suffix(']')?.parse::<u64>().ok()).max();
+    let seen = id_of(&whole).unwrap_or(0);
+    tmux.line(";");
+    let after =
+        tmux.wait_until("the rows that waited", |s| id_of(s).is_some_and(|id| id > seen) && s.contains("1 row in set"));
+    assert!(after.contains("SQL> SHOW\n            > CATALOGS;\n"), "{after}");
     tmux.line(&format!("STOP JOB '{id}';"));
     tmux.wait_until("the end of it", |s| {
         s.matches("Execute statement succeeded").count() >= 1 && s.contains("STOP JOB")

@@ -12,7 +12,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn fails(script: &str, code: i32, words: &[&str]) {
     let ran = run_sql(script, &[], LIMIT);
     assert_eq!(ran.code, Some(code), "{}", ran.stderr);
-    assert!(ran.stderr.starts_with("error:"), "{}", ran.stderr);
+    // Warnings may come before it.
+    assert!(ran.stderr.lines().any(|line| line.starts_with("error:")), "{}", ran.stderr);
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
     for word in words {
         assert!(ran.stderr.contains(word), "no '{word}' in: {}", ran.stderr);
@@ -108,4 +109,15 @@ fn a_closed_pipe_ends_quietly() {
     let ran = std::process::Command::new("sh").args(["-c", &piped]).output().expect("a shell");
     assert_eq!(String::from_utf8_lossy(&ran.stdout).lines().count(), 1);
     assert!(!String::from_utf8_lossy(&ran.stderr).contains("panicked"), "{ran:?}");
+}
+
+#[test]
+fn settings_of_results_are_checked() {
+    for (key, value) in [
+        ("table.display.max-column-width", "0"),
+        ("table.display.max-column-width", "wide"),
+        ("sql-client.display.max-column-width", "-1"),
+    ] {
+        fails(&format!("SET '{key}' = '{value}';\nSELECT 1;"), 2, &["max-column-width"]);
+    }
 }

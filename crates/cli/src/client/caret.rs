@@ -1,6 +1,6 @@
 //! An error with its place: the line of the statement and a caret under the words that are wrong.
 
-use tidegate_api::Error;
+use tidegate_api::{Error, ErrorKind};
 
 use crate::tableau::{display_width, visible};
 
@@ -19,7 +19,11 @@ pub fn error_text(error: &Error, text: &str) -> String {
     // The session says which statement failed if nothing better is known; whoever typed it sees that.
     error.context.retain(|place| !place.starts_with("Statement at line "));
     let mut said = format!("[ERROR] Could not execute SQL statement. Reason:\n{error}");
-    if let Some(marked) = place(&error.message).and_then(|place| marked(place, text)) {
+    // A place in a message of a job is one in its data.
+    let is_statements = matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported);
+    if let Some(place) = place(&error.message).filter(|_| is_statements)
+        && let Some(marked) = marked(place, text)
+    {
         said += &format!("\n\n{marked}");
     }
     said
@@ -57,7 +61,10 @@ fn marked(place: Place, text: &str) -> Option<String> {
     let count = line.chars().count();
     // The end of a text is where its last character is, or after it.
     let first = place.column.checked_sub(1)?.min(count);
-    let last = place.last.clamp(first + 1, count.max(first + 1));
+    // Of a mistake whose end is not known the whole word is meant.
+    let word = line.chars().skip(first).take_while(|c| c.is_alphanumeric() || *c == '_').count();
+    let last = if place.last > place.column { place.last } else { first + word };
+    let last = last.clamp(first + 1, count.max(first + 1));
     let part =
         |from: usize, to: usize| visible(&line.chars().skip(from).take(to - from).collect::<String>()).into_owned();
     let number = place.line.to_string();
@@ -93,8 +100,13 @@ mod tests {
     #[test]
     fn a_place_that_is_not_in_the_text_is_only_said() {
         assert_eq!(said("at line 7, column 1.", "SELECT"), "at line 7, column 1.");
+        let job = Error::job("file x.csv, line 1, column 2: no number");
+        assert!(error_text(&job, "SELECT").ends_with("no number"));
         assert_eq!(said("file x.json, line 2: bad", "SELECT"), "file x.json, line 2: bad");
         assert!(said("at line 1, column 99.", "SELECT").ends_with("| SELECT\n    |       ^"));
-        assert!(said("From line 1, column 2 to line 3, column 1: x", "SELECT\n\n1").ends_with("| SELECT\n    |  ^"));
+        assert!(
+            said("From line 1, column 2 to line 3, column 1: x", "( SELECT\n\n1").ends_with("| ( SELECT\n    |  ^")
+        );
+        assert!(said("Encountered \"TABELS\" at line 1, column 6.", "SHOW TABELS;").ends_with("|      ^^^^^^"));
     }
 }

@@ -136,7 +136,8 @@ fn in_statement(vocabulary: &Vocabulary, statement: &[Piece<'_>], before: &[Piec
     out.extend(tables());
     // Before anything is typed there are too many functions and keywords to be of use.
     if !typed.is_empty() {
-        out.extend(callable_names().iter().map(|name| Candidate::new(format!("{name}("), "function")));
+        let call = |name: &&str| if keywords::is_niladic(name) { (*name).to_owned() } else { format!("{name}(") };
+        out.extend(callable_names().iter().map(|name| Candidate::new(call(name), "function")));
         out.extend(keywords::suggested().iter().map(keyword));
     }
     out

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reedline::{
-    Color, ColumnarMenu, Completer, CompletionResult, Emacs, ExternalPrinter, FileBackedHistory, KeyCode, KeyModifiers,
-    MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent,
-    ReedlineMenu, Signal, Span, Suggestion, ValidationResult, Validator, default_emacs_keybindings,
+    Color, ColumnarMenu, Completer, CompletionResult, Emacs, ExternalPrinter, FileBackedHistory, Highlighter,
+    InputMode, KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch,
+    PromptHistorySearchStatus, Reedline, ReedlineEvent, ReedlineMenu, Signal, Span, StyledText, Suggestion,
+    ValidationResult, Validator, default_emacs_keybindings,
 };
 use tidegate_api::{Error, Result};
 use tidegate_sql::script::is_finished;
@@ -56,13 +58,19 @@ impl Editor {
         let vocabulary: Arc<Mutex<Vocabulary>> = Arc::default();
         let printer = ExternalPrinter::new(LINES_AT_ONCE);
         let lines = printer.sender();
+        let fits_a_row = Arc::new(AtomicBool::new(true));
+        let may_print = fits_a_row.clone();
         let print_waiting = move || {
-            for line in mailbox.take(LINES_AT_ONCE) {
-                // There is room: the editor has printed all that came before.
-                let _ = lines.try_send(line);
+            if may_print.load(Ordering::Relaxed) {
+                for line in mailbox.take(LINES_AT_ONCE) {
+                    // There is room: the editor has printed all that came before.
+                    let _ = lines.try_send(line);
+                }
             }
         };
+        // What stands after the cursor counts too: the tables of a query whose columns are being typed.
         let menu = ColumnarMenu::default().with_name(MENU).with_columns(3).with_marker("");
+        let menu = menu.with_input_mode(InputMode::FullBuffer);
         let mut keys = default_emacs_keybindings();
         let open = ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu(MENU.into()), ReedlineEvent::MenuNext]);
         keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, open);
@@ -80,10 +88,8 @@ impl Editor {
             .with_idle_callback(Box::new(print_waiting))
             .with_poll_interval(POLL)
             .use_bracketed_paste(true);
-        reedline = match terminal.colours {
-            true => reedline.with_highlighter(Box::new(SqlColours)),
-            false => reedline.with_highlighter(Box::new(NoColours)),
-        };
+        let colours: Box<dyn Highlighter> = if terminal.colours { Box::new(SqlColours) } else { Box::new(NoColours) };
+        reedline = reedline.with_highlighter(Box::new(RowWatch { colours, fits_a_row }));
         if let Some(history) = history {
             reedline = reedline.with_history(Box::new(history));
         }
@@ -123,6 +129,23 @@ pub fn open_history(asked: Option<&Path>) -> Result<FileBackedHistory, String> {
 fn state_folder() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+}
+
+/// Watches, whenever the statement is drawn, whether it takes one row of the screen. The editor knows how to print
+/// above such a one only; lines that come while a longer one is typed wait for the next prompt.
+struct RowWatch {
+    colours: Box<dyn Highlighter>,
+    fits_a_row: Arc<AtomicBool>,
+}
+
+impl Highlighter for RowWatch {
+    fn highlight(&self, line: &str, cursor: usize) -> StyledText {
+        let width = crossterm::terminal::size().map_or(80, |(width, _)| usize::from(width));
+        // In bytes, as the editor counts: never fewer than columns.
+        let fits = !line.contains('\n') && line.len() + PROMPT.len() < width;
+        self.fits_a_row.store(fits, Ordering::Relaxed);
+        self.colours.highlight(line, cursor)
+    }
 }
 
 /// Enter ends the input only where a statement ends.

@@ -1,13 +1,21 @@
 //! Ctrl-C and SIGTERM in the interactive client.
 //!
 //! Ctrl-C is about what runs now, not about the process: it cancels a query and leaves the session alone. (While a
-//! statement is edited or a view is shown the terminal sends no signal; there it is a key.) SIGTERM and SIGHUP end the
-//! session in order; a second one ends it at once.
+//! statement is edited or a view is shown the terminal sends no signal; there it is a key.) SIGTERM ends the session in
+//! order, a second one at once. SIGHUP says that the terminal is gone: nobody can be told anything any more, and whoever
+//! reads keys from it would read for ever, so the process ends at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
+
+/// Exit codes as a shell sees them: 128 and the signal's number.
+#[cfg(unix)]
+const TERMINATED: u8 = 143;
+/// The same for SIGHUP.
+#[cfg(unix)]
+const HANGUP: i32 = 129;
 
 /// What has come so far.
 #[derive(Clone, Copy, Default)]
@@ -47,8 +55,8 @@ impl Interrupts {
             loop {
                 let end = tokio::select! {
                     () = next(&mut interrupt) => None,
-                    () = next(&mut terminate) => Some(143),
-                    () = next(&mut hangup) => Some(129),
+                    () = next(&mut terminate) => Some(TERMINATED),
+                    () = next(&mut hangup) => std::process::exit(HANGUP),
                 };
                 match end {
                     None => sender.send_modify(|received| received.interrupts += 1),

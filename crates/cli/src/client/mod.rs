@@ -76,6 +76,7 @@ fn interactive(args: &SqlArgs, terminal: Terminal) -> Result<ExitCode> {
     let mailbox = Arc::new(Mailbox::new(terminal.shows_output));
     let console = Console::interactive(args.session.quiet, mailbox.clone());
     let (session, engine) = session(args, &console)?;
+    shell::check_settings(session.config())?;
     let target = target(args, engine.clone())?;
     print_out(&format!("Tidegate {}. HELP; lists the statements, QUIT; leaves.\n", env!("CARGO_PKG_VERSION")))?;
     let editor = terminal.can_edit.then(|| {

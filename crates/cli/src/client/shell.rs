@@ -6,8 +6,11 @@
 
 use std::sync::Arc;
 
+use tidegate_api::config::Configuration;
 use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_server::ClusterAccess;
+use tidegate_sql::ast::Statement;
+use tidegate_sql::parser::parse_statement;
 use tidegate_sql::script::{ScriptStatement, split_script};
 use tidegate_sql::session::{ClientCommand, JobKind, Outcome, PlannedJob, Session};
 use tokio::runtime::Handle;
@@ -20,6 +23,7 @@ use super::mailbox::Mailbox;
 use super::terminal::{self, Terminal};
 use super::view::screen::ViewScreen;
 use super::view::{Progress, ViewMode};
+use super::words::SETTINGS;
 use super::{caret, help, jobs};
 use crate::collect::{TableauScreen, time_cost};
 use crate::console::{Console, print_out, say};
@@ -131,11 +135,15 @@ impl Shell {
             Ok(statements) => statements,
             Err(e) => return self.said(Err(e), text),
         };
-        for statement in statements {
-            let ran = self.statement(&statement);
+        let count = statements.len();
+        for (i, statement) in statements.iter().enumerate() {
+            let ran = self.statement(statement);
             let failed = ran.is_err();
             if self.said(ran, text)? == Flow::Quit {
                 return Ok(Flow::Quit);
+            }
+            if failed && i + 1 < count {
+                say(&format!("[INFO] What was typed after it was not run: {} of {count} statements.\n", count - i - 1));
             }
             if failed || self.interrupts.end().is_some() {
                 break;
@@ -148,6 +156,11 @@ impl Shell {
     fn said(&self, ran: Result<Flow>, text: &str) -> Result<Flow> {
         match ran {
             Err(e) if e.kind == ErrorKind::OutputClosed => Err(e),
+            // Whoever pressed Ctrl-C made no mistake.
+            Err(e) if e.kind == ErrorKind::Cancelled => {
+                say(&format!("[INFO] {e}\n"));
+                Ok(Flow::On)
+            }
             Err(e) => {
                 say(&format!("{}\n", caret::error_text(&e, text)));
                 Ok(Flow::On)
@@ -158,12 +171,17 @@ impl Shell {
 
     fn statement(&mut self, statement: &ScriptStatement) -> Result<Flow> {
         let started = (self.engine.now_ms())();
+        if let Statement::Set(Some((key, value))) = parse_statement(statement)? {
+            let mut config = self.session.config().clone();
+            config.set(key.trim(), value.trim());
+            check_settings(&config)?;
+            if key.trim().starts_with("sql-client.") && !is_setting(key.trim()) {
+                self.console.notice(&format!("[WARNING] Tidegate makes no use of the key '{}'.", key.trim()));
+            }
+        }
         match self.session.execute(statement)? {
             Outcome::Quit => return Ok(Flow::Quit),
-            Outcome::Done => {
-                self.check_settings()?;
-                self.done()?;
-            }
+            Outcome::Done => self.done()?,
             Outcome::Text(text) => self.console.out(&format!("{}\n\n", text.trim_end()))?,
             Outcome::Table { columns, rows } => self.table(&tableau::fitted(&columns, &rows), started)?,
             Outcome::Client(command) => self.client_command(&command, started)?,
@@ -199,40 +217,14 @@ impl Shell {
         }
     }
 
-    /// A setting of the client that makes no sense is refused when it is set; Flink would only at the next SELECT.
-    fn check_settings(&self) -> Result<()> {
-        self.result_mode()?;
-        self.rows_max()?;
-        self.prints_time()?;
-        tableau::max_column_width(self.session.config()).map(|_| ())
-    }
-
     fn prints_time(&self) -> Result<bool> {
         self.session.config().bool(PRINT_TIME_COST, true)
     }
 
-    fn rows_max(&self) -> Result<usize> {
-        match self.session.config().usize(ROWS_MAX, ROWS_MAX_AT_FIRST)? {
-            0 => Err(Error::invalid(format!("{ROWS_MAX} takes a whole number above 0."))),
-            rows => Ok(rows),
-        }
-    }
-
-    /// The view of a SELECT; `None` is the tableau.
-    fn result_mode(&self) -> Result<Option<ViewMode>> {
-        let mode = self.session.config().get(RESULT_MODE).unwrap_or("table");
-        let view = match mode.to_ascii_lowercase().as_str() {
-            "table" => Some(ViewMode::Table),
-            "changelog" => Some(ViewMode::Changelog),
-            "tableau" => None,
-            _ => {
-                return Err(Error::invalid(format!(
-                    "Could not parse value '{mode}' for key '{RESULT_MODE}': expected table, changelog or tableau."
-                )));
-            }
-        };
-        // A view needs a terminal to be shown on.
-        Ok(view.filter(|_| self.terminal.can_edit && self.terminal.shows_output))
+    /// The view of a SELECT; `None` is the tableau, and what a terminal that cannot show views gets.
+    fn view_mode(&self) -> Result<Option<ViewMode>> {
+        let mode = result_mode(self.session.config())?;
+        Ok(mode.filter(|_| self.terminal.can_edit && self.terminal.shows_output))
     }
 
     fn job(&self, job: PlannedJob) -> Result<()> {
@@ -246,7 +238,14 @@ impl Shell {
                 if !self.session.config().bool("table.dml-sync", false)? {
                     return Ok(());
                 }
-                self.interruptible(remote.wait(&id))?;
+                match self.interruptible(remote.wait(&id)) {
+                    // It is not this process that runs it.
+                    Err(e) if e.kind == ErrorKind::Cancelled => {
+                        let text = "[INFO] Not waiting any more; the job goes on. STOP JOB stops it.\n\n";
+                        return self.console.out(text);
+                    }
+                    ended => ended?,
+                }
                 self.console.out("[INFO] Complete execution of the SQL update statement.\n\n")
             }
             Target::Here(_) if is_select => self.select(job),
@@ -303,7 +302,7 @@ impl Shell {
     }
 
     fn select(&self, job: PlannedJob) -> Result<()> {
-        match self.result_mode()? {
+        match self.view_mode()? {
             None => self.select_as_tableau(job),
             Some(mode) => self.select_in_view(job, mode),
         }
@@ -322,7 +321,7 @@ impl Shell {
     }
 
     fn select_in_view(&self, job: PlannedJob, mode: ViewMode) -> Result<()> {
-        let screen = Arc::new(ViewScreen::new(mode, self.rows_max()?));
+        let screen = Arc::new(ViewScreen::new(mode, rows_max(self.session.config())?));
         self.console.show_on(Some(screen.clone()));
         let running = Arc::new(self.runtime.block_on(async { self.engine.start(job.graph) })?);
         let (watched, told) = (running.clone(), screen.clone());
@@ -378,6 +377,39 @@ impl Shell {
 
     async fn cancel_all(&self) {
         let _ = tokio::time::timeout(STOP_WAIT, self.engine.cancel_all()).await;
+    }
+}
+
+/// Fails if a setting of the client makes no sense; Flink would fail only when it uses it.
+pub fn check_settings(config: &Configuration) -> Result<()> {
+    result_mode(config)?;
+    rows_max(config)?;
+    config.bool(PRINT_TIME_COST, true)?;
+    tableau::max_column_width(config).map(|_| ())
+}
+
+/// Whether the client heeds the key.
+fn is_setting(key: &str) -> bool {
+    key == "sql-client.display.max-column-width" || SETTINGS.iter().any(|(name, _)| *name == key)
+}
+
+fn rows_max(config: &Configuration) -> Result<usize> {
+    match config.usize(ROWS_MAX, ROWS_MAX_AT_FIRST)? {
+        0 => Err(Error::invalid(format!("{ROWS_MAX} takes a whole number above 0."))),
+        rows => Ok(rows),
+    }
+}
+
+/// The view that is asked for; `None` is the tableau.
+fn result_mode(config: &Configuration) -> Result<Option<ViewMode>> {
+    let mode = config.get(RESULT_MODE).unwrap_or("table");
+    match mode.to_ascii_lowercase().as_str() {
+        "table" => Ok(Some(ViewMode::Table)),
+        "changelog" => Ok(Some(ViewMode::Changelog)),
+        "tableau" => Ok(None),
+        _ => Err(Error::invalid(format!(
+            "Could not parse value '{mode}' for key '{RESULT_MODE}': expected table, changelog or tableau."
+        ))),
     }
 }
 

@@ -56,6 +56,7 @@ fn columns_are_those_of_the_tables_that_the_statement_names() {
     assert_eq!(offered("SELECT u.| FROM clicks c, other.users u"), ["name"]);
     assert_eq!(offered("SELECT name| FROM clicks"), Vec::<String>::new());
     offers("SELECT cou| FROM clicks", &["count("]);
+    offers("SELECT CURRENT_T| FROM clicks", &["CURRENT_TIMESTAMP"]);
     offers("SELECT url FROM clicks WH|", &["WHERE", "WHEN"]);
 }
 
@@ -73,7 +74,7 @@ fn options_follow_the_connector_and_the_format() {
     offers(&format!("{with}to|"), &["topic'", "topic-pattern'"]);
     assert_eq!(offered(&format!("{with}json.ig|")), ["json.ignore-parse-errors'"]);
     assert!(!offered(&format!("{with}|")).contains(&"connector'".to_owned()), "it is given already");
-    assert_eq!(offered("CREATE TABLE t (a INT) WITH ('connector' = 'upsert|"), ["upsert-kafka'"]);
+    assert_eq!(offered("CREATE TABLE t (a INT) WITH ('connector' = 'files|"), ["filesystem'"]);
     assert_eq!(offered("SELECT 'to|"), Vec::<String>::new());
 }
 

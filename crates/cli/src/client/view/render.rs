@@ -35,12 +35,19 @@ pub struct Line {
     pub text: String,
 }
 
+/// Between two columns.
+const GAP: &str = "  ";
 /// How many lines are not rows.
 const FRAME_LINES: usize = 3;
 
 /// How many rows fit on a screen of this height.
 pub fn page_rows(height: usize) -> usize {
     height.saturating_sub(FRAME_LINES).max(1)
+}
+
+/// What is shown before the query has its first task.
+pub fn waiting(width: usize) -> Vec<Line> {
+    vec![bar(" Waiting for the query to start  q quit", width)]
 }
 
 /// The view on a screen of this size. There are `height` lines at most.
@@ -68,19 +75,19 @@ fn page_lines(view: &View, width: usize, height: usize) -> Vec<Line> {
     let rows = view.rows.page(top, page);
     let columns = visible_columns(view, &rows, width);
     let mut out = vec![bar(&title(view, top, rows.len(), page, &columns), width)];
-    let names: Vec<String> = columns.iter().map(|c| fit(&view.names[c.index], c.width, Side::Left)).collect();
-    let op = if view.mode == ViewMode::Changelog { "op " } else { "" };
-    out.push(Line { look: Look::Head, text: cut(&format!("{op}{}", names.join(" ")), width) });
+    let names: Vec<String> = columns.iter().map(|c| fit(&view.names[c.index], c.width, c.side)).collect();
+    let op = if view.mode == ViewMode::Changelog { "op  " } else { "" };
+    out.push(Line { look: Look::Head, text: cut(&format!("{op}{}", names.join(GAP)), width) });
     for (i, (kind, cells)) in rows.iter().enumerate() {
         let values: Vec<String> = columns.iter().map(|c| cell(cells, c)).collect();
-        let op = kind.map_or(String::new(), |k| format!("{} ", k.short()));
+        let op = kind.map_or(String::new(), |k| format!("{}{GAP}", k.short()));
         let look = match kind {
             _ if top + i == cursor => Look::Cursor,
             None | Some(RowKind::Insert) => Look::Plain,
             Some(kind) if kind.is_addition() => Look::Added,
             Some(_) => Look::Removed,
         };
-        out.push(Line { look, text: cut(&format!("{op}{}", values.join(" ")), width) });
+        out.push(Line { look, text: cut(&format!("{op}{}", values.join(GAP)), width) });
     }
     out.resize(page + 2, Line { look: Look::Plain, text: String::new() });
     if view.rows.len() == 0 {
@@ -139,25 +146,26 @@ struct Column {
     index: usize,
     width: usize,
     /// Numbers stand to the right.
-    numeric: bool,
+    side: Side,
 }
 
 /// The columns that fit, from the view's first on; one that fits only in part is cut if a little of it is left.
 fn visible_columns(view: &View, rows: &[(Option<RowKind>, &[String])], width: usize) -> Vec<Column> {
     const LEAST: usize = 4;
-    let mut left = width.saturating_sub(if view.mode == ViewMode::Changelog { 3 } else { 0 });
+    let mut left = width.saturating_sub(if view.mode == ViewMode::Changelog { 4 } else { 0 });
     let mut columns = Vec::new();
     for index in view.left..view.names.len() {
         let values = || rows.iter().filter_map(|(_, cells)| cells.get(index)).map(|cell| visible(cell));
         let content = values().map(|value| display_width(&value)).max().unwrap_or(0);
         let wanted = content.min(view.widths_max[index]).max(display_width(&visible(&view.names[index])));
         let numeric = values().all(|value| value == "<NULL>" || value.parse::<f64>().is_ok());
+        let side = if numeric && !rows.is_empty() { Side::Right } else { Side::Left };
         let width = wanted.max(1).min(left);
         if width < wanted && width < LEAST && !columns.is_empty() {
             break;
         }
-        columns.push(Column { index, width, numeric });
-        left = left.saturating_sub(width + 1);
+        columns.push(Column { index, width, side });
+        left = left.saturating_sub(width + GAP.len());
         if left == 0 {
             break;
         }
@@ -165,6 +173,7 @@ fn visible_columns(view: &View, rows: &[(Option<RowKind>, &[String])], width: us
     columns
 }
 
+#[derive(Clone, Copy)]
 enum Side {
     Left,
     Right,
@@ -172,7 +181,7 @@ enum Side {
 
 fn cell(cells: &[String], column: &Column) -> String {
     let value = visible(cells.get(column.index).map_or("", String::as_str));
-    fit(&value, column.width, if column.numeric { Side::Right } else { Side::Left })
+    fit(&value, column.width, column.side)
 }
 
 fn fit(text: &str, width: usize, side: Side) -> String {

@@ -70,6 +70,7 @@ impl ViewScreen {
                 }
                 let Some(view) = &mut state.view else {
                     drop(state);
+                    screen.show(&render::waiting(width))?;
                     if self.wait(Duration::from_millis(TICK_MS), interrupts, height)? == Next::Quit {
                         return Ok(());
                     }
