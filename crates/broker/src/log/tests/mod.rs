@@ -7,6 +7,7 @@ mod model;
 mod reading;
 mod recovery;
 mod retention;
+mod throughput;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
