@@ -80,7 +80,7 @@ pub(crate) struct GroupView {
     pub(crate) members: Vec<MemberView>,
 }
 
-/// A member as DescribeGroups shows it; metadata and assignment are empty unless the group is stable.
+/// A member as DescribeGroups shows it, with its last assignment; metadata is empty unless the group is stable.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberView {
     pub(crate) id: String,
@@ -411,7 +411,7 @@ fn view(id: &str, group: &Group) -> GroupView {
         client_id: member.client_id.clone(),
         client_host: member.client_host.clone(),
         metadata: if stable { member.metadata(group.protocol.as_deref()) } else { Bytes::new() },
-        assignment: if stable { member.assignment.clone() } else { Bytes::new() },
+        assignment: member.assignment.clone(),
     });
     GroupView {
         id: id.to_owned(),

@@ -36,8 +36,8 @@ const LEAVE_SEVERAL: i16 = 3;
 const DESCRIBE_NOT_FOUND: i16 = 6;
 /// The only type of groups here.
 const CLASSIC: &str = "classic";
-/// READ, DELETE and DESCRIBE: without access control everybody may do all that groups know.
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
+/// READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without access control everybody may do all.
+const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 fn text(string: impl Into<String>) -> StrBytes {
     StrBytes::from_string(string.into())
