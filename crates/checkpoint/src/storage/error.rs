@@ -1,0 +1,99 @@
+//! What can go wrong, and what to do.
+
+use crate::manifest::ManifestError;
+
+/// What can go wrong with storage.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The location is none.
+    #[error("'{url}' is no place for checkpoints: {reason}")]
+    Location {
+        /// As given.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+    /// There is no manifest.
+    #[error("Cannot find meta data file '_metadata' in directory '{folder}'. {hint}")]
+    NoManifest {
+        /// The folder.
+        folder: String,
+        /// What is there instead.
+        hint: String,
+    },
+    /// The manifest cannot be used.
+    #[error("'{path}': {source}")]
+    Manifest {
+        /// The manifest.
+        path: String,
+        /// Why.
+        source: ManifestError,
+    },
+    /// A file the manifest names is not there as it was.
+    #[error(
+        "'{folder}' is incomplete: {count} files are missing or cut, the first is '{first}'. It was copied without them, \
+         or something else deletes in that folder. Use another checkpoint"
+    )]
+    MissingFiles {
+        /// The checkpoint's folder.
+        folder: String,
+        /// The first such file.
+        first: String,
+        /// How many.
+        count: usize,
+    },
+    /// Somebody else wrote there.
+    #[error("'{path}' exists with other content: another job manager runs this job. This one must stop")]
+    Occupied {
+        /// The file.
+        path: String,
+    },
+    /// A snapshot cannot be taken over where it lies.
+    #[error(
+        "'{folder}' cannot be claimed: it lies in another store than the job's checkpoints. Use \
+         'execution.state-recovery.claim-mode' = 'NO_CLAIM', or set 'execution.checkpointing.dir' to the same store"
+    )]
+    ClaimElsewhere {
+        /// The snapshot.
+        folder: String,
+    },
+    /// Sweeping would touch what is not this job's.
+    #[error("checkpoints of several jobs may lie in '{root}' (no folder for each job), so nothing is swept there")]
+    SharedRoot {
+        /// The folder.
+        root: String,
+    },
+    /// The manifest may have been stored or not, and nobody can tell now.
+    #[error("it is not known whether '{path}' was written: {source}. Its files stay until the next recovery")]
+    Unknown {
+        /// The manifest.
+        path: String,
+        /// What the store said.
+        source: object_store::Error,
+    },
+    /// The store failed.
+    #[error("could not {action} '{path}': {source}")]
+    Store {
+        /// Read, write, list, delete, copy.
+        action: &'static str,
+        /// Which object.
+        path: String,
+        /// What the store said.
+        source: object_store::Error,
+    },
+}
+
+impl StorageError {
+    /// True if a manifest that could not be stored may be there all the same.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, StorageError::Unknown { .. })
+    }
+
+    pub(super) fn store(
+        action: &'static str,
+        path: &object_store::path::Path,
+    ) -> impl FnOnce(object_store::Error) -> Self {
+        let path = path.to_string();
+        move |source| StorageError::Store { action, path, source }
+    }
+}

@@ -1,0 +1,278 @@
+//! The folder of one job: files in, manifest last, and back.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+
+use crate::ids::{CheckpointId, JobId};
+use crate::manifest::{FilePlace, FileRef, Manifest, ManifestError, decode, encode};
+use crate::storage::layout::{self, METADATA, VOID};
+use crate::storage::{Condemned, Place, StorageError, resolve};
+
+/// Requests to the store at one time.
+const CONCURRENT: usize = 16;
+
+/// The checkpoints of one job.
+#[derive(Clone, Debug)]
+pub struct CheckpointStorage {
+    pub(super) root: Place,
+    /// False if other jobs keep their checkpoints in the same folder.
+    pub(super) is_own_root: bool,
+}
+
+/// A complete checkpoint or savepoint.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it consists of.
+    pub manifest: Manifest,
+    /// Where.
+    pub folder: Place,
+}
+
+impl Loaded {
+    /// Its folder as users write it.
+    pub fn location(&self) -> String {
+        self.folder.url(&self.folder.path)
+    }
+
+    /// The manifest for a job that takes the snapshot over (claim mode `CLAIM`): it names files by
+    /// where they lie, so that later checkpoints can name them too.
+    pub fn claimed(&self, job: &CheckpointStorage) -> Result<Manifest, StorageError> {
+        if !self.folder.is_same_store(&job.root) {
+            return Err(StorageError::ClaimElsewhere { folder: self.location() });
+        }
+        let mut manifest = self.manifest.clone();
+        for file in manifest.files_mut().filter(|file| file.place != FilePlace::TaskOwned) {
+            *file = FileRef::new(FilePlace::Claimed, resolve(&self.folder.path, file).to_string(), file.bytes);
+        }
+        Ok(manifest)
+    }
+}
+
+impl CheckpointStorage {
+    /// The checkpoints of `job` in `dir`; in a folder of its own unless `create_subdir` is false.
+    pub fn new(dir: &Place, job: &JobId, create_subdir: bool) -> CheckpointStorage {
+        let root = if create_subdir { dir.below(job.as_str()) } else { dir.clone() };
+        CheckpointStorage { root, is_own_root: create_subdir }
+    }
+
+    /// The folder of a checkpoint.
+    pub fn folder(&self, id: CheckpointId) -> Place {
+        Place { path: layout::checkpoint_folder(&self.root.path, id), ..self.root.clone() }
+    }
+
+    /// Writes a file of a checkpoint. The name must be new in its folder; the same bytes once more are
+    /// taken for a retry.
+    pub async fn put_file(
+        &self,
+        id: CheckpointId,
+        place: FilePlace,
+        name: &str,
+        bytes: Bytes,
+    ) -> Result<FileRef, StorageError> {
+        let file = FileRef::new(place, name, bytes.len() as u64);
+        let folder = self.folder(id).path;
+        file.check().map_err(|source| StorageError::Manifest { path: folder.to_string(), source })?;
+        let path = resolve(&folder, &file);
+        create(&self.root, &path, bytes).await?;
+        Ok(file)
+    }
+
+    /// Reads a file that a manifest in `folder` names.
+    pub async fn read_file(&self, folder: &Path, file: &FileRef) -> Result<Bytes, StorageError> {
+        read(&self.root, &resolve(folder, file)).await
+    }
+
+    /// Makes a checkpoint exist, and says where. On an error it does not exist, unless that is
+    /// [unknown](StorageError::is_unknown).
+    pub async fn store(&self, manifest: &Manifest) -> Result<Loaded, StorageError> {
+        let folder = self.folder(manifest.checkpoint);
+        put_manifest(&folder, manifest).await?;
+        Ok(Loaded { manifest: manifest.clone(), folder })
+    }
+
+    /// Numbers of all checkpoints that were begun, complete or not, in order; and whether they are
+    /// complete.
+    pub async fn list(&self) -> Result<Vec<(CheckpointId, bool)>, StorageError> {
+        let listed = self.root.store.list_with_delimiter(Some(&self.root.path)).await;
+        let listed = listed.map_err(StorageError::store("list", &self.root.path))?;
+        let mut found = Vec::new();
+        for folder in &listed.common_prefixes {
+            if let Some(id) = layout::checkpoint_id(folder) {
+                let path = folder.clone().join(METADATA);
+                let complete = match self.root.store.head(&path).await {
+                    Ok(meta) => meta.size != VOID.len() as u64,
+                    Err(object_store::Error::NotFound { .. }) => false,
+                    Err(source) => return Err(StorageError::store("read", &path)(source)),
+                };
+                found.push((id, complete));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// The id after every checkpoint that was ever begun here, and after `restored`.
+    pub async fn next_id(&self, restored: Option<CheckpointId>) -> Result<CheckpointId, StorageError> {
+        let begun = self.list().await?.last().map(|(id, _)| *id);
+        Ok(begun.max(restored).unwrap_or(CheckpointId(0)).next())
+    }
+
+    /// The newest complete checkpoint. One that cannot be read is an error and not passed over: what
+    /// sinks have published since the one before would be published again.
+    pub async fn latest(&self) -> Result<Option<Loaded>, StorageError> {
+        match self.list().await?.iter().rev().find(|(_, complete)| *complete) {
+            Some((id, _)) => Ok(Some(load_folder(self.folder(*id)).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// All complete checkpoints, oldest first, for [`crate::storage::Retained::restore`].
+    pub async fn complete(&self) -> Result<Vec<Loaded>, StorageError> {
+        let mut loaded = Vec::new();
+        for (id, _) in self.list().await?.into_iter().filter(|(_, complete)| *complete) {
+            let folder = self.folder(id);
+            let manifest = read_manifest(&folder).await?;
+            loaded.push(Loaded { manifest, folder });
+        }
+        Ok(loaded)
+    }
+
+    /// Loads a checkpoint or savepoint from its folder or its `_metadata`, with all it needs.
+    pub async fn load(place: &Place) -> Result<Loaded, StorageError> {
+        let mut folder = place.clone();
+        if folder.path.filename() == Some(METADATA) {
+            folder.path = layout::parent(&folder.path);
+        }
+        load_folder(folder).await
+    }
+
+    /// Deletes what is condemned: manifests first, so that none is left that names what is gone.
+    pub async fn delete(&self, condemned: &Condemned) -> Result<(), StorageError> {
+        for paths in [&condemned.manifests, &condemned.files] {
+            let deletions =
+                futures::stream::iter(paths.iter().map(|path| delete(&self.root, Path::from(path.as_str()))));
+            deletions.buffer_unordered(CONCURRENT).try_collect::<Vec<()>>().await?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) async fn delete(place: &Place, path: Path) -> Result<(), StorageError> {
+    match place.store.delete(&path).await {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(source) => Err(StorageError::store("delete", &path)(source)),
+    }
+}
+
+pub(super) async fn read(place: &Place, path: &Path) -> Result<Bytes, StorageError> {
+    let result = place.store.get(path).await.map_err(StorageError::store("read", path))?;
+    result.bytes().await.map_err(StorageError::store("read", path))
+}
+
+/// Creates a file, or finds it there with the same bytes.
+pub(super) async fn create(place: &Place, path: &Path, bytes: Bytes) -> Result<(), StorageError> {
+    let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+    match place.store.put_opts(path, PutPayload::from_bytes(bytes.clone()), options).await {
+        Ok(_) => Ok(()),
+        Err(object_store::Error::AlreadyExists { .. }) if read(place, path).await? == bytes => Ok(()),
+        Err(object_store::Error::AlreadyExists { .. }) => Err(StorageError::Occupied { path: place.url(path) }),
+        Err(source) => Err(StorageError::store("write", path)(source)),
+    }
+}
+
+/// Creates a manifest and leaves no doubt about it, if that can be had.
+pub(super) async fn put_manifest(folder: &Place, manifest: &Manifest) -> Result<(), StorageError> {
+    let path = folder.path.clone().join(METADATA);
+    let refuse = |source: ManifestError| StorageError::Manifest { path: folder.url(&path), source };
+    let bytes = Bytes::from(encode(manifest).map_err(refuse)?);
+    match create(folder, &path, bytes.clone()).await {
+        Err(StorageError::Store { action: "write", source, path: text }) => {
+            match create(folder, &path, Bytes::from_static(VOID)).await {
+                // The void is there: the manifest is not, and cannot come any more.
+                Ok(()) => Err(StorageError::Store { action: "write", source, path: text }),
+                // Something is there: the manifest, or what somebody else wrote.
+                Err(StorageError::Occupied { .. }) => match read(folder, &path).await {
+                    Ok(found) if found == bytes => Ok(()),
+                    Ok(_) => Err(StorageError::Occupied { path: folder.url(&path) }),
+                    Err(_) => Err(StorageError::Unknown { path: text, source }),
+                },
+                Err(_) => Err(StorageError::Unknown { path: text, source }),
+            }
+        }
+        // It exists and cannot be compared.
+        Err(StorageError::Store { source, path, .. }) => Err(StorageError::Unknown { path, source }),
+        outcome => outcome,
+    }
+}
+
+pub(super) async fn read_manifest(folder: &Place) -> Result<Manifest, StorageError> {
+    let path = folder.path.clone().join(METADATA);
+    let bytes = match folder.store.get(&path).await {
+        Ok(result) => result.bytes().await.map_err(StorageError::store("read", &path))?,
+        Err(object_store::Error::NotFound { .. }) => return Err(no_manifest(folder).await),
+        Err(source) => return Err(StorageError::store("read", &path)(source)),
+    };
+    if bytes == VOID {
+        let hint = "This checkpoint was given up before it was complete: use another one.".to_owned();
+        return Err(StorageError::NoManifest { folder: folder.url(&folder.path), hint });
+    }
+    decode(&bytes).map_err(|source| StorageError::Manifest { path: folder.url(&path), source })
+}
+
+/// Says what is in the folder instead.
+async fn no_manifest(folder: &Place) -> StorageError {
+    let hint = match folder.store.list_with_delimiter(Some(&folder.path)).await {
+        Err(error) => format!("It cannot be listed either: {error}"),
+        Ok(listed) => {
+            let names: Vec<&str> = listed.common_prefixes.iter().filter_map(Path::filename).collect();
+            let mut snapshots: Vec<&str> = names
+                .iter()
+                .copied()
+                .filter(|name| name.starts_with("chk-") || name.starts_with("savepoint-"))
+                .collect();
+            snapshots.sort_unstable();
+            match (snapshots.is_empty(), names.is_empty() && listed.objects.is_empty()) {
+                (false, _) => format!("It holds {}: name one of them.", snapshots.join(", ")),
+                (true, true) => "There is nothing at that place: check the path.".to_owned(),
+                (true, false) => {
+                    "It holds other files: the checkpoint was not complete, or this is a folder above it.".to_owned()
+                }
+            }
+        }
+    };
+    StorageError::NoManifest { folder: folder.url(&folder.path), hint }
+}
+
+async fn load_folder(folder: Place) -> Result<Loaded, StorageError> {
+    let manifest = read_manifest(&folder).await?;
+    check_files(&folder, &manifest).await?;
+    Ok(Loaded { manifest, folder })
+}
+
+/// Every file is there with its length. Their contents have checksums of their own.
+async fn check_files(folder: &Place, manifest: &Manifest) -> Result<(), StorageError> {
+    let files: std::collections::BTreeMap<String, u64> =
+        manifest.files().map(|file| (resolve(&folder.path, file).to_string(), file.bytes)).collect();
+    let checks = files.iter().map(|(path, bytes)| async move {
+        match folder.store.head(&Path::from(path.as_str())).await {
+            Ok(meta) if meta.size == *bytes => Ok(None),
+            Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(Some(path)),
+            Err(source) => Err(StorageError::store("read", &Path::from(path.as_str()))(source)),
+        }
+    });
+    let missing: Vec<&String> = futures::stream::iter(checks)
+        .buffered(CONCURRENT)
+        .try_filter_map(|missing| async move { Ok(missing) })
+        .try_collect()
+        .await?;
+    match missing.first() {
+        None => Ok(()),
+        Some(first) => Err(StorageError::MissingFiles {
+            folder: folder.url(&folder.path),
+            first: (*first).clone(),
+            count: missing.len(),
+        }),
+    }
+}
