@@ -318,10 +318,15 @@ pub fn stamp(header: &BatchHeader, batch: &[u8], now_ms: i64) -> Bytes {
 }
 
 /// The same batch, its records compressed in another way (`compression.type` other than `producer`).
-pub fn recompress(header: &BatchHeader, batch: &[u8], target: Compression) -> Result<Bytes, BatchError> {
+pub fn recompress(
+    header: &BatchHeader,
+    batch: &[u8],
+    target: Compression,
+    level: Option<i32>,
+) -> Result<Bytes, BatchError> {
     let plain = decompress(header, batch)?;
     let attributes = (header.attributes & !COMPRESSION_BITS) | target as i16;
-    Ok(encode(&BatchHeader { attributes, ..*header }, &compress(&plain, target)))
+    Ok(encode(&BatchHeader { attributes, ..*header }, &compress(&plain, target, level)))
 }
 
 /// A batch's head after compaction took records out or set until when its tombstones stay.

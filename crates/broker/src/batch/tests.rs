@@ -88,10 +88,22 @@ fn every_codec_is_read_and_written() {
         assert_eq!(records[0].value, Some(value.as_bytes()));
         assert_eq!((records[1].key, records[1].value, records[1].offset_delta), (None, None, 1));
         for target in CODECS {
-            let again = recompress(&header, &bytes, target).unwrap();
+            let again = recompress(&header, &bytes, target, None).unwrap();
             assert_eq!(parse(&again).unwrap().compression(), Some(target));
             assert_eq!(decode(again), decode(bytes.clone()), "{codec:?} to {target:?}");
         }
+    }
+}
+
+#[test]
+fn levels_trade_time_for_size() {
+    let value: String = (0..20_000).map(|number: u32| (number * number).to_string()).collect();
+    let bytes = plain(&[(1, None, Some(&value))]);
+    let header = parse(&bytes).unwrap();
+    for (codec, low, high) in [(Compression::Gzip, 1, 9), (Compression::Lz4, 1, 17), (Compression::Zstd, -20, 19)] {
+        let [low, high] = [low, high].map(|level| recompress(&header, &bytes, codec, Some(level)).unwrap());
+        assert!(high.len() < low.len(), "{codec:?}: {} and {}", low.len(), high.len());
+        assert_eq!(decode(low), decode(high));
     }
 }
 
@@ -160,7 +172,7 @@ proptest! {
                 let _ = record;
             }
         }
-        let _ = recompress(&header, &bytes, Compression::Lz4);
+        let _ = recompress(&header, &bytes, Compression::Lz4, Some(1));
     }
 
     #[test]

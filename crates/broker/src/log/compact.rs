@@ -337,7 +337,7 @@ fn encode(header: &BatchHeader, kept: &[RecordView<'_>], horizon_ms: Option<i64>
     };
     let head = batch::cleaned_header(header, kept.len() as i32, max_timestamp, horizon_ms);
     match head.compression() {
-        Some(codec) => batch::encode(&head, &batch::compress(&plain, codec)),
+        Some(codec) => batch::encode(&head, &batch::compress(&plain, codec, None)),
         None => batch::encode(&head, &plain),
     }
 }

@@ -23,8 +23,8 @@ pub enum OffsetQuery {
 
 impl PartitionLog {
     /// Answers with offset and timestamp, which is -1 where no record is meant; `None` if there is no such
-    /// record. Markers count as records, and an answer at or after what the isolation shows is none, as in
-    /// Kafka.
+    /// record. As in Kafka, markers count as records, an answer at or after what the isolation shows is none, and
+    /// the largest timestamp may be that of a record before the start whose file is still there.
     ///
     /// # Errors
     /// `KAFKA_STORAGE_ERROR`.
@@ -33,25 +33,25 @@ impl PartitionLog {
             let state = self.state();
             (state.offsets(), state.segments.iter().map(|segment| segment.max_timestamp).max())
         };
-        let (timestamp, isolation) = match query {
+        let (timestamp, start, isolation) = match query {
             OffsetQuery::Earliest => return Ok(Some((offsets.log_start, -1))),
             OffsetQuery::Latest(Isolation::ReadUncommitted) => return Ok(Some((offsets.high_watermark, -1))),
             OffsetQuery::Latest(Isolation::ReadCommitted) => return Ok(Some((offsets.last_stable, -1))),
-            OffsetQuery::MaxTimestamp(isolation) => (latest.unwrap_or(i64::MIN), isolation),
-            OffsetQuery::Timestamp(timestamp, isolation) => (timestamp, isolation),
+            OffsetQuery::MaxTimestamp(isolation) => (latest.unwrap_or(i64::MIN), 0, isolation),
+            OffsetQuery::Timestamp(timestamp, isolation) => (timestamp, offsets.log_start, isolation),
         };
         let end = match isolation {
             Isolation::ReadUncommitted => offsets.high_watermark,
             Isolation::ReadCommitted => offsets.last_stable,
         };
-        let found = self.first_at(timestamp).map_err(|error| self.storage(error))?;
+        let found = self.first_at(timestamp, start).map_err(|error| self.storage(error))?;
         Ok(found.filter(|(offset, _)| *offset < end))
     }
 
-    fn first_at(&self, timestamp: i64) -> io::Result<Option<(i64, i64)>> {
+    fn first_at(&self, timestamp: i64, start: i64) -> io::Result<Option<(i64, i64)>> {
         let mut from = i64::MIN;
         loop {
-            let (log_start, mut batches) = {
+            let mut batches = {
                 let state = self.state();
                 let mut candidates = state.segments.iter().filter(|segment| segment.base > from && segment.size > 0);
                 let Some(segment) = candidates.find(|segment| segment.max_timestamp >= timestamp) else {
@@ -59,12 +59,12 @@ impl PartitionLog {
                 };
                 from = segment.base;
                 let position = segment.position_of_time(timestamp);
-                (state.log_start, Batches::new(segment.readable()?, position, segment.size))
+                Batches::new(segment.readable()?, position, segment.size)
             };
             while let Some((header, batch)) = batches.next()? {
                 if header.max_timestamp >= timestamp
-                    && header.last_offset() >= log_start
-                    && let Some(found) = first_in_batch(&header, &batch, timestamp, log_start)?
+                    && header.last_offset() >= start
+                    && let Some(found) = first_in_batch(&header, &batch, timestamp, start)?
                 {
                     return Ok(Some(found));
                 }
@@ -73,12 +73,7 @@ impl PartitionLog {
     }
 }
 
-fn first_in_batch(
-    header: &BatchHeader,
-    batch: &[u8],
-    timestamp: i64,
-    log_start: i64,
-) -> io::Result<Option<(i64, i64)>> {
+fn first_in_batch(header: &BatchHeader, batch: &[u8], timestamp: i64, start: i64) -> io::Result<Option<(i64, i64)>> {
     let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let plain = batch::decompress(header, batch).map_err(|error| invalid(error.to_string()))?;
     for record in Records::new(&plain, header.record_count) {
@@ -89,7 +84,7 @@ fn first_in_batch(
         } else {
             header.base_timestamp.saturating_add(record.timestamp_delta)
         };
-        if time >= timestamp && offset >= log_start {
+        if time >= timestamp && offset >= start {
             return Ok(Some((offset, time)));
         }
     }

@@ -273,7 +273,8 @@ fn admissible(records: Bytes, config: &TopicConfig, now_ms: i64) -> Result<(Batc
         && header.compression() != Some(codec)
     {
         let stamped = batch::parse(&batch).map_err(|_| ResponseError::CorruptMessage)?;
-        batch = batch::recompress(&stamped, &batch, codec).map_err(|_| ResponseError::CorruptMessage)?;
+        batch = batch::recompress(&stamped, &batch, codec, config.compression_level())
+            .map_err(|_| ResponseError::CorruptMessage)?;
     }
     header = batch::parse(&batch).map_err(|_| ResponseError::CorruptMessage)?;
     check_size(&header, config)?;

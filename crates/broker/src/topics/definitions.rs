@@ -40,10 +40,12 @@ enum Rule {
     Number { min: i64, max: i64, set: fn(&mut TopicConfig, i64) },
     /// A number from 0 to 1.
     Ratio(fn(&mut TopicConfig, f64)),
-    /// One or more of these words.
+    /// A whole number within limits, or -1.
+    NumberOrDefault { min: i64, max: i64, set: fn(&mut TopicConfig, i64) },
+    /// One of these words, or for a list any of them and none.
     Words { known: &'static [&'static str], set: fn(&mut TopicConfig, &str) },
-    /// Taken, and without effect on a single node.
-    Anything,
+    /// `*`, or pairs of a partition and a broker, `0:1,1:1`.
+    Replicas,
 }
 
 impl Definition {
@@ -63,27 +65,36 @@ impl Definition {
                 Ok(ratio) if (0.0..=1.0).contains(&ratio) => set(config, ratio),
                 _ => return refuse("a number from 0 to 1 is needed".to_owned()),
             },
-            Rule::Words { known, set } => {
-                let single = self.kind != ConfigKind::List;
-                let mut words = list(text).peekable();
-                if words.peek().is_none()
-                    || (single && list(text).count() > 1)
-                    || words.any(|word| !known.contains(&word))
-                {
-                    let amount = if single { "one" } else { "some" };
-                    return refuse(format!("{amount} of {} is needed", known.join(", ")));
+            Rule::NumberOrDefault { min, max, set } => match text.parse::<i64>() {
+                Ok(number) if number == -1 || (min..=max).contains(&number) => set(config, number),
+                _ => return refuse(format!("-1 or a whole number from {min} to {max} is needed")),
+            },
+            Rule::Words { known, set } if self.kind == ConfigKind::List => {
+                if list(text).any(|word| !known.contains(&word)) {
+                    return refuse(format!("some of {} are needed", known.join(", ")));
                 }
                 set(config, text);
             }
-            Rule::Anything => {}
+            Rule::Words { known, set } => {
+                // Kafka takes booleans in any case, other words as they are.
+                let lower = text.to_ascii_lowercase();
+                let word = if self.kind == ConfigKind::Boolean { lower.as_str() } else { text };
+                if !known.contains(&word) {
+                    return refuse(format!("one of {} is needed", known.join(", ")));
+                }
+                set(config, word);
+            }
+            Rule::Replicas => {
+                let number = |part: &str| part.parse::<u32>().is_ok();
+                let pair = |item: &str| item.split_once(':').is_some_and(|(left, right)| number(left) && number(right));
+                if text != "*" && !list(text).all(pair) {
+                    return refuse("'*' or pairs of partition:broker are needed".to_owned());
+                }
+            }
         }
         Ok(())
     }
 }
-
-/// Settings of Kafka that are refused by name, by what they begin with.
-pub(super) const REFUSED: &[&str] =
-    &["remote.", "local.retention.", "compression.gzip.", "compression.lz4.", "compression.zstd."];
 
 const INT_MAX: i64 = i32::MAX as i64;
 
@@ -109,13 +120,13 @@ const fn words(
     Definition { name, kind, default, documentation, rule: Rule::Words { known, set } }
 }
 
-const fn ignored(
-    name: &'static str,
-    kind: ConfigKind,
-    default: &'static str,
-    documentation: &'static str,
-) -> Definition {
-    Definition { name, kind, default, documentation, rule: Rule::Anything }
+const fn level(name: &'static str, default: &'static str, rule: Rule, documentation: &'static str) -> Definition {
+    Definition { name, kind: ConfigKind::Int, default, documentation, rule }
+}
+
+const fn replicas(name: &'static str) -> Definition {
+    let documentation = "Accepted without effect: there is one replica.";
+    Definition { name, kind: ConfigKind::List, default: "", documentation, rule: Rule::Replicas }
 }
 
 /// Every setting, by name.
@@ -127,9 +138,18 @@ pub(super) const ALL: &[Definition] = &[
             config.delete = list(text).any(|word| word == "delete");
         },
         "What happens to old records: 'delete' drops whole segments by age and size, 'compact' keeps the latest record of each key; both may be given."),
+    level("compression.gzip.level", "-1",
+        Rule::NumberOrDefault { min: 1, max: 9, set: |config, level| config.gzip_level = level as i32 },
+        "How hard 'gzip' as compression.type tries; -1 is the codec's default."),
+    level("compression.lz4.level", "9",
+        Rule::Number { min: 1, max: 17, set: |config, level| config.lz4_level = level as i32 },
+        "How hard 'lz4' as compression.type tries."),
     words("compression.type", ConfigKind::String, "producer", &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"],
         |config, text| config.compression = codec(text),
         "How batches are compressed in the log: 'producer' keeps what the producer chose, anything else compresses again."),
+    level("compression.zstd.level", "3",
+        Rule::Number { min: -131_072, max: 22, set: |config, level| config.zstd_level = level as i32 },
+        "How hard 'zstd' as compression.type tries; negative levels are the fastest."),
     number("delete.retention.ms", ConfigKind::Long, "86400000", (0, i64::MAX),
         |config, ms| config.delete_retention_ms = ms,
         "How long a compacted topic still shows tombstones after they were compacted, in milliseconds."),
@@ -141,13 +161,15 @@ pub(super) const ALL: &[Definition] = &[
     number("flush.ms", ConfigKind::Long, "9223372036854775807", (0, i64::MAX),
         |config, ms| config.flush_ms = ms,
         "After how many milliseconds the log is forced to the disk; by default the operating system decides."),
-    ignored("follower.replication.throttled.replicas", ConfigKind::List, "",
-        "Accepted without effect: there is one replica."),
+    replicas("follower.replication.throttled.replicas"),
     number("index.interval.bytes", ConfigKind::Int, "4096", (0, INT_MAX),
         |config, bytes| config.index_interval_bytes = bytes.unsigned_abs(),
         "How many bytes of log there are for each entry of its index."),
-    ignored("leader.replication.throttled.replicas", ConfigKind::List, "",
-        "Accepted without effect: there is one replica."),
+    replicas("leader.replication.throttled.replicas"),
+    number("local.retention.bytes", ConfigKind::Long, "-2", (-2, -2), |_, _| {},
+        "Only -2, as retention.bytes: there is no remote storage."),
+    number("local.retention.ms", ConfigKind::Long, "-2", (-2, -2), |_, _| {},
+        "Only -2, as retention.ms: there is no remote storage."),
     number("max.compaction.lag.ms", ConfigKind::Long, "9223372036854775807", (1, i64::MAX),
         |config, ms| config.max_compaction_lag_ms = ms,
         "The longest time a record stays uncompacted in a compacted topic, in milliseconds."),
@@ -174,6 +196,12 @@ pub(super) const ALL: &[Definition] = &[
         "How many replicas must have a record for acks=all; there is one, so more than 1 refuses such writes."),
     words("preallocate", ConfigKind::Boolean, "false", &["true", "false"], |_, _| {},
         "Accepted without effect: segments grow as they are written."),
+    words("remote.log.copy.disable", ConfigKind::Boolean, "false", &["false"], |_, _| {},
+        "Only 'false': there is no remote storage."),
+    words("remote.log.delete.on.disable", ConfigKind::Boolean, "false", &["false"], |_, _| {},
+        "Only 'false': there is no remote storage."),
+    words("remote.storage.enable", ConfigKind::Boolean, "false", &["false"], |_, _| {},
+        "Only 'false': there is no remote storage."),
     number("retention.bytes", ConfigKind::Long, "-1", (i64::MIN, i64::MAX),
         |config, bytes| config.retention_bytes = bytes,
         "How large a partition may get before its oldest segments are deleted, in bytes; -1 is without limit."),

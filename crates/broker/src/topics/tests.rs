@@ -145,10 +145,15 @@ fn settings_are_typed() {
             ("min.cleanable.dirty.ratio", "0.1"),
             ("segment.bytes", "2000000"),
             ("max.message.bytes", "99"),
+            ("preallocate", "TRUE"),
+            ("compression.zstd.level", "-5"),
+            ("follower.replication.throttled.replicas", "0:1, 1:1"),
         ]))
         .unwrap();
     assert!(config.compact && config.delete && config.log_append_time);
-    assert_eq!(config.compression, Some(Compression::Zstd));
+    assert_eq!((config.compression, config.compression_level()), (Some(Compression::Zstd), Some(-5)));
+    let neither = TopicConfig::default().with_overrides(&settings(&[("cleanup.policy", "")])).unwrap();
+    assert!(!neither.compact && !neither.delete);
     assert_eq!((config.segment_bytes, config.max_message_bytes), (2_000_000, 99));
     assert!((config.min_cleanable_dirty_ratio - 0.1).abs() < f64::EPSILON);
 }
@@ -161,7 +166,8 @@ fn wrong_settings_are_refused_by_name() {
         ("retention.ms", "-2"),
         ("segment.bytes", "5"),
         ("cleanup.policy", "shred"),
-        ("cleanup.policy", ""),
+        ("compression.gzip.level", "0"),
+        ("leader.replication.throttled.replicas", "x"),
         ("compression.type", "lz4,zstd"),
         ("min.cleanable.dirty.ratio", "2"),
         ("min.cleanable.dirty.ratio", "NaN"),
