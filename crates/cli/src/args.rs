@@ -23,6 +23,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// See what a watermark delay costs: a broker, clicks out of order, and the windows that count them
+    Demo(DemoArgs),
     /// Run a script to its end; results on standard output, everything else on standard error
     Run(RunArgs),
     /// SQL client: statements typed at a prompt, from a file, or from standard input
@@ -46,6 +48,60 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+}
+
+/// `tidegate demo`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct DemoArgs {
+    /// Clicks per second
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rate: u32,
+    /// How late the latest clicks come, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 4.0, value_parser = disorder)]
+    pub disorder: f64,
+    /// Partitions of the topic
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub partitions: u16,
+    /// End after so many seconds [default: when you press q or Ctrl-C]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub seconds: Option<u32>,
+    /// The same seed makes the same clicks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Port of the REST API [default: a free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+    /// Use this Kafka and a new topic on it instead of the broker inside
+    #[arg(long, value_name = "HOST:PORT")]
+    pub bootstrap: Option<String>,
+    /// A log instead of the live view, as where no terminal is
+    #[arg(long)]
+    pub plain: bool,
+    /// Only print the SQL script
+    #[arg(long)]
+    pub script: bool,
+    /// What else to see.
+    #[command(subcommand)]
+    pub command: Option<DemoCommand>,
+}
+
+/// What else there is to see.
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// 41 clicks, one after the other: what each does to watermarks and windows, and why
+    Lab {
+        /// Without the pauses between the clicks
+        #[arg(long)]
+        fast: bool,
+    },
+}
+
+fn disorder(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be a number of seconds from 0 to 60".to_owned()),
+    }
 }
 
 /// `tidegate run`.

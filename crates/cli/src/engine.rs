@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tidegate_api::config::Configuration;
-use tidegate_api::connector::ConnectorRegistry;
+use tidegate_api::connector::{ConnectorFactory, ConnectorRegistry};
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{ErrorKind, Result};
 use tidegate_connectors::print::PrintFactory;
-use tidegate_runtime::view::{JobView, SourceProgress};
+use tidegate_runtime::view::{EventTimeView, JobView, SourceProgress};
 use tidegate_runtime::{ClusterOptions, JobHandle, LocalCluster, Notice};
 use tidegate_server::ClusterAccess;
 use tidegate_sql::library::SqlFunctions;
@@ -30,6 +30,11 @@ pub struct Engine {
 impl Engine {
     /// Wires the parts. Notices go to `console`.
     pub fn new(config: &Configuration, console: Console) -> Result<Engine> {
+        Engine::with(config, console, Vec::new())
+    }
+
+    /// The same, with these connectors instead of the ones of their names.
+    pub fn with(config: &Configuration, console: Console, instead: Vec<Arc<dyn ConnectorFactory>>) -> Result<Engine> {
         let functions: Arc<dyn FunctionLibrary> = Arc::new(SqlFunctions);
         let mut connectors = ConnectorRegistry::default();
         tidegate_connectors::register_all(&mut connectors);
@@ -37,6 +42,7 @@ impl Engine {
             connectors.register(Arc::new(PrintFactory { out: Some(mailbox.clone()) }));
         }
         connectors.register(Arc::new(CollectFactory { functions: functions.clone(), console: console.clone() }));
+        instead.into_iter().for_each(|factory| connectors.register(factory));
         let mut options = ClusterOptions::new(connectors.clone(), functions);
         options.finished_jobs_max = config.usize("jobstore.max-capacity", options.finished_jobs_max)?;
         let told = console.clone();
@@ -150,6 +156,11 @@ impl Running {
     /// What it has left out so far, a line for each operator.
     pub fn losses(&self) -> Vec<String> {
         losses(&self.job.view())
+    }
+
+    /// What event time does in it now: splits, open windows, late rows.
+    pub fn event_time(&self) -> EventTimeView {
+        self.job.event_time()
     }
 
     /// Whether its rows appear on standard output or standard error.

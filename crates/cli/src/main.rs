@@ -4,6 +4,7 @@ mod args;
 mod client;
 mod collect;
 mod console;
+mod demo;
 mod describe;
 mod engine;
 mod install;
@@ -39,6 +40,7 @@ const EXIT_OUTPUT_CLOSED: u8 = 141;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
+        Command::Demo(args) => block_on(|signals| demo::demo(args, signals)),
         Command::Run(args) => block_on(|signals| run(args, signals)),
         Command::Sql(args) => client::sql(args),
         Command::Standalone(args) => block_on(|signals| standalone::standalone(args, signals)),

@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends the process at once.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -12,6 +13,7 @@ const TERMINATED: u8 = 143;
 /// Tells whether the user wants the process to end.
 #[derive(Clone)]
 pub struct Signals {
+    sender: Arc<watch::Sender<Option<u8>>>,
     received: watch::Receiver<Option<u8>>,
 }
 
@@ -20,18 +22,24 @@ impl Signals {
     /// that comes before the listening task has its first turn must not end the process by itself.
     pub fn listen() -> Signals {
         let (sender, received) = watch::channel(None);
+        let sender = Arc::new(sender);
+        let told = sender.clone();
         let mut handlers = Handlers::install();
         tokio::spawn(async move {
             loop {
                 let code = handlers.next().await;
-                if sender.borrow().is_some() {
+                if told.borrow().is_some() {
                     std::process::exit(i32::from(code));
                 }
-                // Without a receiver the work is done and the process is about to end.
-                let _ = sender.send(Some(code));
+                told.send_replace(Some(code));
             }
         });
-        Signals { received }
+        Signals { sender, received }
+    }
+
+    /// Ctrl-C came as a key: a terminal in raw mode makes no signal of it.
+    pub fn interrupt(&self) {
+        self.sender.send_replace(Some(INTERRUPTED));
     }
 
     /// The exit code, if a signal has come.

@@ -136,18 +136,15 @@ impl Show {
 pub async fn live(args: &DemoArgs, signals: &Signals) -> Result<()> {
     let (show, plan, script) = open(args).await?;
     let limit = show.facts.limit_ms.map(|ms| Duration::from_millis(ms as u64));
-    let sender = {
-        let show = show.clone();
-        tokio::spawn(async move { show.send_clicks(plan).await })
-    };
-    let (watcher, shown) = (show.clone(), !args.plain && terminal::can_show());
-    let watching = tokio::spawn(async move {
+    let (sending, watcher) = (show.clone(), show.clone());
+    let mut sender = tokio::spawn(async move { sending.send_clicks(plan).await });
+    let shown = !args.plain && terminal::can_show();
+    let mut watching = tokio::spawn(async move {
         match shown {
             true => joined(tokio::task::spawn_blocking(move || watcher.watch(&script)).await),
             false => watcher.log().await,
         }
     });
-    let (mut sender, mut watching) = (sender, watching);
     let ended: Result<Wish> = tokio::select! {
         ended = &mut watching => joined(ended),
         ended = &mut sender => joined(ended).map(|()| Wish::Quit),
@@ -165,14 +162,13 @@ pub async fn live(args: &DemoArgs, signals: &Signals) -> Result<()> {
         let _ = sender.await;
     }
     let wish = ended?;
-    let picture = |_: &_| show.picture(elapsed_ms);
-    let is_settled = |view: &_| {
-        let picture = picture(view);
+    let is_settled = |_: &_| {
+        let picture = show.picture(elapsed_ms);
         picture.delays.iter().all(|d| d.read == picture.sent && d.balances())
     };
     // If it takes too long, the summary says so.
     show.stage.settle(is_settled).await?;
-    say_lines(&summary::lines(&show.facts, &show.picture(elapsed_ms)))?;
+    say_lines(&summary::lines(&show.facts, &show.picture(elapsed_ms), terminal::text_width()))?;
     if let Ok(show) = Arc::try_unwrap(show) {
         show.stage.close().await;
     }
@@ -197,7 +193,8 @@ async fn open(args: &DemoArgs) -> Result<(Arc<Show>, Plan, String)> {
     let script = script(&stage.place);
     print_out(&format!("{}\n", script.trim_end()))?;
     print_out(&format!(
-        "\n-- This is the script that runs now, against Kafka on {}; REST on http://{}\n\n",
+        "\n-- This script runs now. Kafka on {}: run it there a second time, with tidegate run.\n\
+         -- REST on http://{}\n\n",
         stage.place.bootstrap, stage.rest
     ))?;
     stage.run(&script, plan.partitions).await?;

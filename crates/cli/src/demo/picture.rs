@@ -266,7 +266,7 @@ pub mod tests {
             max_event_time: Some(TEN + newest),
             watermark: Some(TEN + newest),
             counts,
-            last_row_ms: Some(9_000),
+            last_row_ms: Some(if idle { 9_000 } else { 12_400 }),
             idle_since_ms: idle.then_some(11_000),
             finished: false,
         }
@@ -343,7 +343,7 @@ pub mod tests {
         assert!(zero.balances());
         assert_eq!((zero.next_end, zero.result_after_ms), (Some(TEN + 15_000), Some(100)));
         let states: Vec<Standing> = picture.partitions.iter().map(|p| p.state).collect();
-        assert_eq!(states, [Standing::Ahead, Standing::Holds { quiet_ms: 3_500 }, Standing::Idle { ms: 3_500 }]);
+        assert_eq!(states, [Standing::Ahead, Standing::Holds { quiet_ms: 100 }, Standing::Idle { ms: 3_500 }]);
     }
 
     #[test]

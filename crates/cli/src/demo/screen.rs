@@ -8,6 +8,9 @@ use super::text::{Line, Look, clock, clock_tenths, count, delay, seconds, share,
 
 /// Windows shown if there is any room.
 const WINDOWS_MIN: usize = 3;
+/// Lines that the table has from the start, if there is room, so that what is below it seldom moves.
+const TABLE_LINES: usize = 6;
+/// Widest bar of a window.
 const BAR: usize = 8;
 
 /// How much fits side by side.
@@ -32,11 +35,11 @@ struct Layout {
 impl Layout {
     fn of(width: usize, delays: usize) -> Layout {
         let (form, label) = match width {
-            92.. => (Form::Wide, 29),
+            92.. => (Form::Wide, 27),
             56.. => (Form::Medium, 17),
             _ => (Form::Narrow, 12),
         };
-        let cell = (width.saturating_sub(label + 1) / delays.max(1)).clamp(8, 26);
+        let cell = (width.saturating_sub(label + 1) / delays.max(1)).clamp(8, 27);
         Layout { form, width, label, cell }
     }
 
@@ -110,10 +113,13 @@ pub fn lines(facts: &Facts, picture: &Picture, width: usize, height: usize) -> V
     if windows.is_empty() && room > 0 {
         windows.push(Line::of(Look::Dim, " waiting for the first click"));
     }
-    // What is below stays where it is while the table grows.
-    windows.resize_with(room, Line::new);
-    let all = above.into_iter().flat_map(|s| s.lines).chain(windows).chain(below.into_iter().flat_map(|s| s.lines));
-    all.take(height).map(|line| line.clip(width)).collect()
+    windows.resize_with(windows.len().max(TABLE_LINES.min(room)), Line::new);
+    let last = below.pop().map_or(Vec::new(), |footer| footer.lines);
+    let parts = above.into_iter().map(|s| s.lines).chain([windows]).chain(below.into_iter().map(|s| s.lines));
+    let mut all: Vec<Line> = parts.flatten().collect();
+    all.resize_with(height.saturating_sub(last.len()), Line::new);
+    all.extend(last);
+    all.into_iter().take(height).map(|line| line.clip(width)).collect()
 }
 
 /// The script on the screen, in place of the picture, so that it can be copied.
@@ -128,8 +134,8 @@ pub fn script_lines(script: &str, width: usize, height: usize) -> Vec<Line> {
 fn title(facts: &Facts, picture: &Picture, width: usize) -> Line {
     let elapsed = minutes(picture.elapsed_ms);
     let time = match facts.limit_ms {
-        Some(limit) => format!("{elapsed} of {} ", minutes(limit)),
-        None => format!("{elapsed} "),
+        Some(limit) => format!("runs for {elapsed} of {} ", minutes(limit)),
+        None => format!("runs for {elapsed} "),
     };
     let rate = format!("  {} clicks a second, up to {} late", facts.rate, delay(facts.disorder_ms));
     let left = Line::of(Look::Title, " tidegate demo");
@@ -151,7 +157,7 @@ fn story(facts: &Facts, width: usize) -> Vec<Line> {
 
 fn head(picture: &Picture, layout: Layout) -> Line {
     let label = match layout.form {
-        Form::Wide => "window                  sent",
+        Form::Wide => "window                sent",
         Form::Medium => "window      sent",
         Form::Narrow => "from   sent",
     };
@@ -183,18 +189,20 @@ fn window_line(window: &Window, layout: Layout) -> Line {
 fn cell_line(cell: Cell, window: &Window, layout: Layout) -> Line {
     let digits = count(window.sent).len().max(3);
     let (wide, narrow) = (layout.is(Form::Wide), layout.is(Form::Narrow));
+    // Beside it stand the count and the longest word.
+    let width = layout.cell.saturating_sub(" ".len() + digits + "  complete ".len()).clamp(2, BAR);
     match cell {
         Cell::Empty => Line::new(),
         Cell::Open { clicks } => {
             let word = if narrow { " ..." } else { "  open" };
-            let line = if wide { Line::of(Look::Dim, format!("{:·<BAR$} ", "")) } else { Line::new() };
+            let line = if wide { Line::of(Look::Dim, "·".repeat(width) + " ") } else { Line::new() };
             line.add(Look::Dim, format!("{:>digits$}{word}", count(clicks)))
         }
         Cell::Closed { clicks, lost } => {
-            let line = if wide { bar(clicks, lost).add(Look::Plain, " ") } else { Line::new() };
+            let line = if wide { bar(clicks, lost, width).add(Look::Plain, " ") } else { Line::new() };
             let line = line.add(Look::Plain, format!("{:>digits$}", count(clicks)));
             match (lost, narrow) {
-                (0, false) if window.settled => line.add(Look::Good, "  complete"),
+                (0, false) if window.settled => line.add(Look::Good, if wide { "  complete" } else { "  all" }),
                 (0, true) if window.settled => line.add(Look::Good, " all"),
                 (0, _) => line,
                 (lost, false) => line.add(Look::Bad, format!("  {} lost", count(lost))),
@@ -205,12 +213,12 @@ fn cell_line(cell: Cell, window: &Window, layout: Layout) -> Line {
 }
 
 /// How much of a window was counted, in green, and lost, in red.
-fn bar(clicks: u64, lost: u64) -> Line {
+fn bar(clicks: u64, lost: u64, width: usize) -> Line {
     let whole = (clicks + lost).max(1);
-    let mut red = ((lost as f64 / whole as f64) * BAR as f64).round() as usize;
+    let mut red = ((lost as f64 / whole as f64) * width as f64).round() as usize;
     // A loss is seen, however small it is.
-    red = if lost > 0 { red.clamp(1, BAR) } else { 0 };
-    Line::of(Look::Good, "█".repeat(BAR - red)).add(Look::Bad, "░".repeat(red))
+    red = if lost > 0 { red.clamp(1, width.max(1)) } else { 0 };
+    Line::of(Look::Good, "█".repeat(width.saturating_sub(red))).add(Look::Bad, "░".repeat(red))
 }
 
 /// What each delay has cost so far: clicks, and time.
@@ -319,7 +327,7 @@ fn losses(picture: &Picture, layout: Layout) -> Vec<Line> {
         let clicks = if loss.clicks == 1 { "1 click".to_owned() } else { format!("{} clicks", loss.clicks) };
         let text = match layout.form {
             Form::Wide => format!(
-                "delay {delay} closed {start} - {end}; {clicks} came after that, the last at watermark {}",
+                "delay {delay}: {clicks} for {start} - {end} came after it had closed; watermark {}",
                 clock_tenths(loss.watermark)
             ),
             Form::Medium => format!("delay {delay} lost {clicks} of {start} - {end}"),
@@ -361,7 +369,7 @@ mod tests {
         assert_eq!(screen.len(), 30);
         let has = |wanted: &str| assert!(screen.iter().any(|l| l.contains(wanted)), "{wanted}:\n{}", screen.join("\n"));
         has("tidegate demo  50 clicks a second, up to 4 s late");
-        has("10:00:00 - 10:00:05     250  ███████░ 211  39 lost");
+        has("10:00:00 - 10:00:05    250  ███████░ 211  39 lost");
         has("████████ 250  complete");
         has("········ 240  open");
         has("80 = 15.7 %");
@@ -369,14 +377,14 @@ mod tests {
         has("10:00:15  lacks 3.3 s");
         has("the slowest: it sets the watermark");
         has("idle: nothing for 3.5 s, so nobody waits for it");
-        has("delay 0 s closed 10:00:05 - 10:00:10; 41 clicks came after that, the last at watermark 10:00:11.7");
+        has("late delay 0 s: 41 clicks for 10:00:05 - 10:00:10 came after it had closed; watermark 10:00:11.7");
         has("REST http://127.0.0.1:38081/jobs   Kafka 127.0.0.1:39092");
     }
 
     #[test]
     fn smaller_screens_keep_the_table_and_say_the_rest_shorter() {
         let medium = screen(60, 20);
-        assert!(medium.iter().any(|l| l.contains(" 10:00:00    250  211  39 lost")), "{}", medium.join("\n"));
+        assert!(medium.iter().any(|l| l.contains(" 10:00:00     250  211  39 lost")), "{}", medium.join("\n"));
         assert!(medium.iter().any(|l| l.contains("idle 3.5 s")), "{}", medium.join("\n"));
         let narrow = screen(40, 15);
         assert!(narrow.iter().any(|l| l.contains(" 00:00   250  211 -39  244 -6   250 all")), "{}", narrow.join("\n"));
@@ -398,8 +406,8 @@ mod tests {
 
     #[test]
     fn a_small_loss_is_still_seen_in_the_bar() {
-        assert_eq!(bar(1_000, 1).text(), "███████░");
-        assert_eq!(bar(1_000, 0).text(), "████████");
-        assert_eq!(bar(0, 5).text(), "░░░░░░░░");
+        assert_eq!(bar(1_000, 1, BAR).text(), "███████░");
+        assert_eq!(bar(1_000, 0, BAR).text(), "████████");
+        assert_eq!(bar(0, 5, BAR).text(), "░░░░░░░░");
     }
 }

@@ -54,7 +54,8 @@ impl Story {
         lines.push(Line::new());
         let mut head = Line::of(Look::Strong, "  #  click");
         for side in &self.sides {
-            head = head.pad(self.column(side.delay_ms)).add(Look::Strong, format!("delay {}", delay(side.delay_ms)));
+            let word = if self.width >= 66 { "delay " } else { "" };
+            head = head.pad(self.column(side.delay_ms)).add(Look::Strong, format!("{word}{}", delay(side.delay_ms)));
         }
         lines.push(head.add(Look::Dim, if self.is_wide() { "   (watermark before > after)" } else { "" }));
         lines
@@ -136,7 +137,7 @@ impl Story {
     fn closing(&self, side: &Side, start: i64, rows: u64) -> Vec<Line> {
         let truth = self.truth.get(&start).copied().unwrap_or(rows);
         let what = match truth.saturating_sub(rows) {
-            0 => format!("{rows} clicks, all there are"),
+            0 => format!("{}, all there are", clicks(rows)),
             missing => {
                 format!("{rows} clicks; {missing} of its {truth} {} missing", if missing == 1 { "is" } else { "are" })
             }
@@ -221,6 +222,10 @@ fn verdict(side: &Side, start: i64, truth: u64) -> Line {
     }
 }
 
+fn clicks(n: u64) -> String {
+    if n == 1 { "1 click".to_owned() } else { format!("{n} clicks") }
+}
+
 fn start_of(ts: i64) -> i64 {
     ts.div_euclid(WINDOW_MS) * WINDOW_MS
 }
@@ -246,7 +251,9 @@ mod tests {
     }
 
     fn text(lines: &[Line]) -> String {
-        lines.iter().map(|l| l.paint(false) + "\n").collect()
+        let text: String = lines.iter().map(|l| l.paint(false) + "\n").collect();
+        // As if no line had been too long.
+        text.replace("\n     ", " ")
     }
 
     #[test]
@@ -254,7 +261,7 @@ mod tests {
         let mut story = story();
         assert!(text(&story.opening()).contains("5 clicks go to Kafka"));
         let first = text(&story.step(1, TEN, vec![side(0, 0, &[], &[]), side(5_000, -5_000, &[], &[])]));
-        assert_eq!(first, "  1  10:00:00     none > 00:00     none > 59:55\n");
+        assert_eq!(first, "  1  10:00:00    none > 00:00     none > 59:55\n");
         story.step(2, TEN + 6_000, vec![side(0, 6_000, &[], &[]), side(5_000, 1_000, &[], &[])]);
         let kept = text(&story.step(3, TEN + 3_000, vec![side(0, 6_000, &[], &[]), side(5_000, 1_000, &[], &[])]));
         assert!(kept.starts_with("  3  10:00:03   00:06            00:01\n"), "{kept}");
@@ -266,7 +273,7 @@ mod tests {
         );
         assert!(closes.contains("1 of its 4 is missing"), "{closes}");
         let late = vec![side(0, 10_000, &[(0, 3)], &[(0, 1)]), side(5_000, 5_000, &[], &[])];
-        let late = text(&story.step(5, TEN + 8_000, late)).replace("\n    ", "");
+        let late = text(&story.step(5, TEN + 8_000, late));
         assert!(late.contains("Delay 0 s: closed already, for the watermark is 10:00:10; the click is late"), "{late}");
         assert!(late.contains("counted, under delay 5 s."), "{late}");
         let end = text(&story.ending());

@@ -1,50 +1,71 @@
 //! What the demo says at its end: what each delay has cost, that nothing is missing, and how to go on. Pure.
 
-use super::picture::{Facts, Picture};
-use super::text::{Line, Look, count, delay, seconds, share};
+use super::picture::{Delay, Facts, Picture};
+use super::text::{Line, Look, count, delay, seconds, share, wrap};
 
-/// The last lines.
-pub fn lines(facts: &Facts, picture: &Picture) -> Vec<Line> {
-    let plain = |text: String| Line::of(Look::Plain, text);
-    let mut lines = vec![
-        Line::of(
-            Look::Strong,
-            format!("{} clicks in {}, counted three times:", picture.sent, seconds(picture.elapsed_ms)),
-        ),
-        Line::new(),
-        Line::of(Look::Dim, "  delay   windows   counted      lost               open   result after"),
-    ];
-    for d in &picture.delays {
-        let after = d.result_after_ms.map_or("-".to_owned(), seconds);
-        let lost = format!("{:>6}  {:>7}", count(d.lost), share(d.lost, d.lost + d.counted));
-        lines.push(
-            plain(format!("  {:<6}  {:>7}   {:>7}   ", delay(d.delay_ms), d.closed, count(d.counted)))
-                .add(if d.lost == 0 { Look::Good } else { Look::Bad }, lost)
-                .add(Look::Plain, format!("   {:>9}   {after:>12}", count(d.open))),
-        );
-    }
+/// The last lines, none wider than `width` if words can be broken there.
+pub fn lines(facts: &Facts, picture: &Picture, width: usize) -> Vec<Line> {
+    let head = format!("{} clicks in {}, counted under each delay:", picture.sent, seconds(picture.elapsed_ms));
+    let mut lines = vec![Line::of(Look::Strong, head), Line::new()];
+    lines.extend(table(picture, width));
     lines.push(Line::new());
-    for d in &picture.delays {
-        let sum = format!("{} sent = {} counted + {} lost + {} open", picture.sent, d.counted, d.lost, d.open);
-        let label = format!("  {:<6}  ", delay(d.delay_ms));
-        lines.push(match d.balances() && d.read == picture.sent {
-            true => plain(label).add(Look::Plain, sum),
-            false => plain(label).add(Look::Warn, format!("{sum} does not add up: {} were read so far", d.read)),
-        });
-    }
+    lines.push(Line::of(Look::Dim, "  delay   sent = counted + lost + open"));
+    lines.extend(picture.delays.iter().map(|d| balance(picture, d)));
     lines.push(Line::new());
-    lines.extend(moral(facts, picture).into_iter().map(plain));
+    lines.extend(moral(facts, picture).iter().flat_map(|text| wrap(text, width)).map(|l| Line::of(Look::Plain, l)));
     lines.push(Line::new());
     lines.push(Line::of(Look::Strong, "Go on:"));
     for (command, what) in [
-        ("tidegate demo lab", "the same question in 41 events, each explained"),
+        ("tidegate demo lab", "the same question in 41 clicks, each explained"),
         ("tidegate demo --script > delays.sql", "this script; put your Kafka's address into it, then"),
         ("tidegate run delays.sql", "run it"),
         ("tidegate sql", "type statements of your own"),
     ] {
-        lines.push(plain(format!("  {command:<37}")).add(Look::Dim, what));
+        let line = Line::of(Look::Plain, format!("  {command:<37}"));
+        let whole = line.add(Look::Dim, what);
+        match whole.width() <= width {
+            true => lines.push(whole),
+            false => lines
+                .extend([Line::of(Look::Plain, format!("  {command}")), Line::of(Look::Dim, format!("    {what}"))]),
+        }
     }
     lines
+}
+
+/// What each delay has cost.
+fn table(picture: &Picture, width: usize) -> Vec<Line> {
+    let wide = width >= 72;
+    let head = match wide {
+        true => "  delay   windows   counted             lost       open   result comes after",
+        false => "  delay   counted     lost   after",
+    };
+    let mut lines = vec![Line::of(Look::Dim, head)];
+    for d in &picture.delays {
+        let after = d.result_after_ms.map_or("-".to_owned(), seconds);
+        let look = if d.lost == 0 { Look::Good } else { Look::Bad };
+        let (delay, counted, part) = (delay(d.delay_ms), count(d.counted), share(d.lost, d.lost + d.counted));
+        let line = Line::of(Look::Plain, format!("  {delay:<6}"));
+        lines.push(match wide {
+            true => line
+                .add(Look::Plain, format!("  {:>7}   {counted:>7}", d.closed))
+                .add(look, format!("   {:>5} = {part:>7}", count(d.lost)))
+                .add(Look::Plain, format!("   {:>6}   {after:>18}", count(d.open))),
+            false => line
+                .add(Look::Plain, format!("  {counted:>7}"))
+                .add(look, format!("  {part:>7}"))
+                .add(Look::Plain, format!("  {after:>6}")),
+        });
+    }
+    lines
+}
+
+/// That no click is missing, or that some are.
+fn balance(picture: &Picture, d: &Delay) -> Line {
+    let sum = format!("  {:<6}  {} = {} + {} + {}", delay(d.delay_ms), picture.sent, d.counted, d.lost, d.open);
+    match d.balances() && d.read == picture.sent {
+        true => Line::of(Look::Plain, sum),
+        false => Line::of(Look::Warn, format!("{sum}, but {} were read", d.read)),
+    }
 }
 
 /// What to learn from the numbers.
@@ -72,7 +93,7 @@ mod tests {
     use super::*;
 
     fn text(picture: &Picture) -> String {
-        let lines: Vec<String> = lines(&facts(), picture).iter().map(|l| l.paint(false)).collect();
+        let lines: Vec<String> = lines(&facts(), picture, 100).iter().map(|l| l.paint(false)).collect();
         lines.join("\n")
     }
 
@@ -82,10 +103,18 @@ mod tests {
         picture.sent = 600;
         picture.delays[1].lost = 16;
         let said = text(&picture);
-        assert!(said.contains("  0 s           2       430       80   15.7 %          90          0.1 s"), "{said}");
-        assert!(said.contains("600 sent = 430 counted + 80 lost + 90 open\n"), "{said}");
-        assert!(said.contains("16 lost + 340 open\n"), "{said}");
+        assert!(said.contains("  0 s           2       430      80 =  15.7 %       90                0.1 s"), "{said}");
+        assert!(said.contains("  0 s     600 = 430 + 80 + 90\n"), "{said}");
+        assert!(said.contains("  2 s     600 = 244 + 16 + 340\n"), "{said}");
         picture.delays[1].lost = 6;
-        assert!(text(&picture).contains("does not add up: 600 were read so far"), "{}", text(&picture));
+        assert!(text(&picture).contains("340, but 600 were read"), "{}", text(&picture));
+    }
+
+    #[test]
+    fn narrow_terminals_are_kept_to() {
+        let lines = lines(&facts(), &sample(), 50);
+        let wide: Vec<String> = lines.iter().filter(|l| l.width() > 60).map(|l| l.text()).collect();
+        assert_eq!(wide, Vec::<String>::new());
+        assert!(lines.iter().any(|l| l.text() == "  0 s         430   15.7 %   0.1 s"));
     }
 }
