@@ -7,6 +7,7 @@
 //! - a value is visible only if its commit was asked for, and never if its transaction was aborted;
 //! - a value whose commit was acknowledged is visible in the end;
 //! - group offsets follow the same two rules;
+//! - of a transaction's records and offsets, all are visible or none, whatever became of it;
 //! - an identity is given to one session only, and the epochs of a producer id never go back;
 //! - in the end no transaction is open.
 
@@ -105,6 +106,8 @@ struct Model {
     fates: BTreeMap<u64, Fate>,
     /// By transactional id: the offset of each end, in order.
     offsets: BTreeMap<&'static str, Vec<(u64, Fate)>>,
+    /// Values and offset of every transaction that was ended in any way.
+    ended: Vec<(Vec<u64>, Option<u64>)>,
     holders: BTreeMap<(i64, i16), usize>,
     newest: BTreeMap<i64, i16>,
     next_value: u64,
@@ -126,6 +129,7 @@ impl Model {
             sessions: (0..6).map(|_| Session::default()).collect(),
             fates: BTreeMap::new(),
             offsets: BTreeMap::new(),
+            ended: Vec::new(),
             holders: BTreeMap::new(),
             newest: BTreeMap::new(),
             next_value: 1,
@@ -165,6 +169,7 @@ impl Model {
         assert!(holder.is_none() || (goes_on && holder == Some(session)), "{identity:?} was given twice");
         self.raise(identity);
         let of = &mut self.sessions[session];
+        self.ended.push((of.values.clone(), of.offset));
         let unknown = of.asked.is_some();
         *of = Session { identity: Some(identity), values: std::mem::take(&mut of.values), ..Session::default() };
         let values = std::mem::take(&mut of.values);
@@ -221,6 +226,7 @@ impl Model {
     fn end(&mut self, session: usize, commit: bool, killed: Option<(usize, f64)>) {
         let Some(producer) = self.sessions[session].identity else { return };
         let commit = self.sessions[session].asked.unwrap_or(commit);
+        self.ended.push((self.sessions[session].values.clone(), self.sessions[session].offset));
         let before = self.world.journal_lengths();
         self.world.acknowledged();
         if let Some((markers, at)) = killed {
@@ -292,6 +298,13 @@ impl Model {
             assert!(*fate != Fate::Committed || visible.contains(value), "{value} was committed and is lost");
         }
         assert_eq!(self.world.open_count(), 0);
+        let offsets: Vec<_> = IDS.iter().filter_map(|id| self.world.committed_offset(id)).collect();
+        for (values, offset) in &self.ended {
+            let seen = values.iter().filter(|value| visible.contains(value)).count();
+            assert!(seen == 0 || seen == values.len(), "{seen} of {values:?} are visible");
+            let whole = values.is_empty() || seen > 0;
+            assert!(whole || !offset.is_some_and(|offset| offsets.contains(&offset)), "{offset:?} without {values:?}");
+        }
     }
 }
 
