@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -31,6 +32,13 @@ pub enum Command {
     Sql(SqlArgs),
     /// Serve REST and run the jobs that are submitted to it
     Standalone(StandaloneArgs),
+    /// Run a single-node Kafka-protocol broker, for development
+    #[command(
+        after_help = "It is for development and tests: one node, no TLS, no authentication. What it has acknowledged \
+                      survives the end of the process, not a power failure. A script is pointed at a real cluster with \
+                      'properties.bootstrap.servers' = 'host:port' in the table's WITH."
+    )]
+    Broker(BrokerArgs),
     /// Look at jobs of a standalone process, or cancel one
     Job {
         /// What to do with jobs.
@@ -164,6 +172,29 @@ pub struct StandaloneArgs {
     /// Setting as in a Flink configuration: -D jobstore.max-capacity=20
     #[arg(short = 'D', value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
+}
+
+/// `tidegate broker`.
+#[derive(Debug, Args)]
+pub struct BrokerArgs {
+    /// Folder of the logs [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 9092)]
+    pub port: u16,
+    /// IP address to listen on; on any but a loopback address everybody who reaches it can do everything
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// Partitions of a topic that is made without a number
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=10_000))]
+    pub partitions: i32,
+    /// Refuse topics that do not exist instead of making them
+    #[arg(long)]
+    pub no_auto_create: bool,
+    /// Highest transaction protocol that is offered: 2 is Kafka 4's, 1 that of clusters before it
+    #[arg(long, value_name = "VERSION", default_value_t = 2, value_parser = clap::value_parser!(i16).range(1..=2))]
+    pub transaction_version: i16,
 }
 
 /// `tidegate job`.

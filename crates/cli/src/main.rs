@@ -1,6 +1,7 @@
 //! The `tidegate` binary: reads the command line and wires the parts together.
 
 mod args;
+mod broker;
 mod client;
 mod collect;
 mod console;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Run(args) => block_on(|signals| run(args, signals)),
         Command::Sql(args) => client::sql(args),
         Command::Standalone(args) => block_on(|signals| standalone::standalone(args, signals)),
+        Command::Broker(args) => block_on(|signals| broker::broker(args, signals)),
         Command::Job { command } => remote::job(&command).map_or_else(failed, |()| ExitCode::SUCCESS),
         Command::Completions { shell } => install::completions(shell).map_or_else(failed, |()| ExitCode::SUCCESS),
         Command::Man { out } => install::manual(out.as_deref()).map_or_else(failed, |()| ExitCode::SUCCESS),
