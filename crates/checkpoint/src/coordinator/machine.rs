@@ -286,18 +286,17 @@ impl Coordinator {
         if let Some(request) = &pending.request {
             out.push(Decision::Answer { request: request.request, result: Err(reason.clone()) });
         }
+        if let (Some(stop), true) = (pending.barrier.kind.stop(), self.running) {
+            self.stop_failed = Some((stop, reason));
+            return;
+        }
+        // A savepoint that failed here is a matter for whoever asked; one that tasks could not write
+        // bodes ill for checkpoints too (Flink's rule).
         let by_task = matches!(reason, AbortReason::Declined(..));
-        match pending.barrier.kind.stop() {
-            Some(stop) if self.running => self.stop_failed = Some((stop, reason)),
-            // A savepoint that failed here is a matter for whoever asked; one that tasks could not
-            // write bodes ill for checkpoints too (Flink's rule).
-            _ if reason.counts() && (!pending.barrier.kind.is_savepoint() || by_task) => {
-                if self.failures.failed(id) {
-                    let reason = format!("Exceeded checkpoint tolerable failure threshold. The last failure: {reason}");
-                    out.push(Decision::FailJob { reason });
-                }
-            }
-            _ => {}
+        let counts = reason.counts() && (!pending.barrier.kind.is_savepoint() || by_task);
+        if counts && self.failures.failed(id) {
+            let reason = format!("Exceeded checkpoint tolerable failure threshold. The last failure: {reason}");
+            out.push(Decision::FailJob { reason });
         }
     }
 

@@ -218,7 +218,7 @@ impl World {
 
     /// Carries out commands until there are none, with accidents.
     fn drive(&mut self, subtask: &mut Subtask) -> Result<(), Crash> {
-        while let Some(command) = subtask.sequences.next() {
+        while let Some(command) = subtask.sequences.next_command() {
             self.may_crash(25)?;
             match command {
                 Command::Fence(name) => {

@@ -51,7 +51,7 @@ impl Sequences {
     }
 
     /// What to do next with Kafka; `None` until something changes or the last command is reported on.
-    pub fn next(&mut self) -> Option<Command> {
+    pub fn next_command(&mut self) -> Option<Command> {
         let own = self.lanes.len() - 1;
         for lane in &mut self.lanes[..own] {
             // A lane that is being finished holds up those after it: an order is easier to believe.

@@ -27,10 +27,10 @@ fn restored(lanes: Vec<LaneState>, age_ms: i64, forced: bool) -> Option<Restored
 }
 
 fn fence_and_read(sequences: &mut Sequences, name: &SinkName, committed: Option<u64>) -> Result<(), SequenceError> {
-    assert_eq!(sequences.next(), Some(Command::Fence(name.clone())));
-    assert_eq!(sequences.next(), None, "one command at a time");
+    assert_eq!(sequences.next_command(), Some(Command::Fence(name.clone())));
+    assert_eq!(sequences.next_command(), None, "one command at a time");
     sequences.fenced(name);
-    assert_eq!(sequences.next(), Some(Command::Read(name.clone())));
+    assert_eq!(sequences.next_command(), Some(Command::Read(name.clone())));
     sequences.read(name, committed)
 }
 
@@ -43,13 +43,13 @@ fn a_segment_is_written_after_its_checkpoint_and_in_order() {
     let first = sequences.stage(CheckpointId(1), staged(5));
     let second = sequences.stage(CheckpointId(2), staged(5));
     assert_eq!((first.sequence, second.sequence), (1, 2));
-    assert_eq!(sequences.next(), None, "no checkpoint is complete");
+    assert_eq!(sequences.next_command(), None, "no checkpoint is complete");
     sequences.complete(CheckpointId(1));
-    assert_eq!(sequences.next(), Some(Command::Write(first)));
+    assert_eq!(sequences.next_command(), Some(Command::Write(first)));
     sequences.written(&own(), 1, 100);
-    assert_eq!(sequences.next(), None);
+    assert_eq!(sequences.next_command(), None);
     sequences.complete(CheckpointId(3));
-    assert_eq!(sequences.next(), Some(Command::Write(second)), "a later checkpoint releases it as well");
+    assert_eq!(sequences.next_command(), Some(Command::Write(second)), "a later checkpoint releases it as well");
     sequences.written(&own(), 2, 200);
     assert_eq!(sequences.pending().count(), 0);
 }
@@ -71,14 +71,14 @@ fn recovery_replays_what_is_newer_and_opens_last() {
     let mut sequences = Sequences::new(own(), Caps::default(), restored(lanes, 1_000, false));
     fence_and_read(&mut sequences, &old, Some(4)).expect("plausible");
     for sequence in [5, 6] {
-        assert_eq!(sequences.next(), Some(Command::Write(segment(&old, sequence, 7))));
+        assert_eq!(sequences.next_command(), Some(Command::Write(segment(&old, sequence, 7))));
         assert!(!sequences.is_open());
         sequences.written(&old, sequence, 0);
     }
-    assert_eq!(sequences.next(), Some(Command::Close(old.clone())));
+    assert_eq!(sequences.next_command(), Some(Command::Close(old.clone())));
     fence_and_read(&mut sequences, &own(), None).expect("a fresh group");
     assert!(sequences.is_open());
-    assert_eq!(sequences.next(), None);
+    assert_eq!(sequences.next_command(), None);
     let kept = sequences.state().into_iter().find(|state| state.name == old).expect("kept");
     assert_eq!((kept.highest, kept.confirmed, kept.pending.len()), (6, 6, 0));
 }
@@ -87,14 +87,14 @@ fn recovery_replays_what_is_newer_and_opens_last() {
 fn after_an_error_everything_is_asked_again() {
     let mut sequences = Sequences::new(own(), Caps::default(), restored(vec![lane(own(), 2, 0, &[1, 2])], 0, false));
     fence_and_read(&mut sequences, &own(), None).expect("plausible");
-    assert_eq!(sequences.next(), Some(Command::Write(segment(&own(), 1, 7))));
+    assert_eq!(sequences.next_command(), Some(Command::Write(segment(&own(), 1, 7))));
     sequences.failed(&own());
     fence_and_read(&mut sequences, &own(), Some(1)).expect("it had been written after all");
-    assert_eq!(sequences.next(), Some(Command::Write(segment(&own(), 2, 7))));
+    assert_eq!(sequences.next_command(), Some(Command::Write(segment(&own(), 2, 7))));
     sequences.failed(&own());
-    assert_eq!(sequences.next(), Some(Command::Fence(own())));
+    assert_eq!(sequences.next_command(), Some(Command::Fence(own())));
     sequences.failed(&own());
-    assert_eq!(sequences.next(), Some(Command::Fence(own())));
+    assert_eq!(sequences.next_command(), Some(Command::Fence(own())));
 }
 
 #[test]

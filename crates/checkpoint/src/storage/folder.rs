@@ -113,7 +113,8 @@ impl CheckpointStorage {
         Ok(found)
     }
 
-    /// The id after every checkpoint that was ever begun here, and after `restored`.
+    /// The id after every checkpoint that has left something here, and after `restored`. (One that was
+    /// aborted and cleaned away before the process died may lend its number to another.)
     pub async fn next_id(&self, restored: Option<CheckpointId>) -> Result<CheckpointId, StorageError> {
         let begun = self.list().await?.last().map(|(id, _)| *id);
         Ok(begun.max(restored).unwrap_or(CheckpointId(0)).next())
