@@ -183,9 +183,9 @@ async fn no_crash_leaves_a_manifest_with_a_hole() {
         for at in 0..operations {
             deaths += usize::from(die(at, death).await);
         }
-        // Errors that do not kill are got over where a manifest is written.
+        // Errors that do not kill are got over where one of the seven manifests is written.
         let survived = operations - deaths;
         let once = matches!(death, Death::FailsOnce | Death::LiesOnce);
-        assert!(survived <= if once { 6 } else { 0 }, "{death:?}: {survived} of {operations} survived");
+        assert!(survived <= if once { 7 } else { 0 }, "{death:?}: {survived} of {operations} survived");
     }
 }
