@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(first, "  1  10:00:00    none > 00:00     none > 59:55\n");
         story.step(2, TEN + 6_000, vec![side(0, 6_000, &[], &[]), side(5_000, 1_000, &[], &[])]);
         let kept = text(&story.step(3, TEN + 3_000, vec![side(0, 6_000, &[], &[]), side(5_000, 1_000, &[], &[])]));
-        assert!(kept.starts_with("  3  10:00:03   00:06            00:01\n"), "{kept}");
+        assert!(kept.starts_with("  3  10:00:03   00:06            00:01"), "{kept}");
         assert!(kept.contains("3 s behind the newest click") && kept.contains("still open everywhere"), "{kept}");
         let closes = vec![side(0, 10_000, &[(0, 3)], &[]), side(5_000, 5_000, &[], &[])];
         let closes = text(&story.step(4, TEN + 10_000, closes));
