@@ -346,10 +346,10 @@ impl World {
                 subtask.store.release(id).unwrap();
             }
             let snapshot = subtask.store.snapshot(u64::MAX, self.now_ms).unwrap();
-            let mut named: Vec<String> = snapshot.files.iter().map(|file| file.name.clone()).collect();
-            named.sort();
-            assert_eq!(subtask.dir.list().unwrap(), named);
-            named.iter().for_each(|name| drop(verify_file(&subtask.dir, name).unwrap()));
+            let files = subtask.dir.list().unwrap();
+            assert!(snapshot.files.iter().all(|file| files.contains(&file.name)));
+            assert_eq!(files.len(), subtask.store.usage().files, "no other file is left");
+            files.iter().for_each(|name| drop(verify_file(&subtask.dir, name).unwrap()));
             for namespace in NAMESPACES {
                 subtask.store.drop_namespace(namespace).unwrap();
             }

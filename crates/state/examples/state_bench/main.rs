@@ -27,10 +27,10 @@ fn main() {
     let folder = Path::new(folder);
     let compression = if options.contains(&"raw".into()) { Compression::None } else { Compression::Lz4 };
     let store = StoreOptions { compression, sync: false, ..StoreOptions::default() };
-    let seconds = if options.contains(&"long".into()) { 140.0 } else { 20.0 };
+    let rows = if options.contains(&"long".into()) { (0, 16_000_000) } else { (4_000_000, 2_000_000) };
     match what.as_str() {
-        "rmw" => rmw(folder, entries, Keys::Fixed, store, seconds),
-        "variable" => rmw(folder, entries, Keys::Variable, store, seconds),
+        "rmw" => rmw(folder, entries, Keys::Fixed, store, rows),
+        "variable" => rmw(folder, entries, Keys::Variable, store, rows),
         "lists" => lists(folder, entries, store),
         "windows" => windows(folder, entries, store),
         _ => println!("unknown: {what}"),
@@ -85,7 +85,7 @@ fn load(own: &mut Own, entries: u64, keys: Keys) {
     own.settle();
 }
 
-fn rmw(folder: &Path, entries: u64, keys: Keys, options: StoreOptions, seconds: f64) {
+fn rmw(folder: &Path, entries: u64, keys: Keys, options: StoreOptions, rows: (u64, u64)) {
     let start = now();
     let mut own = Own::create(folder, CACHE_BYTES, options.clone());
     load(&mut own, entries, keys);
@@ -106,9 +106,8 @@ fn rmw(folder: &Path, entries: u64, keys: Keys, options: StoreOptions, seconds: 
     let begin = now();
     own.get(&first, &mut |_, _| {});
     println!("first {} lookups after {:.3} s", first.len(), begin.elapsed().as_secs_f64());
-    let (zipf, uniform) = if seconds > 100.0 { (0.1, seconds) } else { (seconds, seconds) };
-    for (spread, seconds) in [(Spread::Zipf, zipf), (Spread::Uniform, uniform)] {
-        let measured = read_modify_write(&mut own, entries, (keys, spread), (16_000_000, seconds));
+    for (spread, rows) in [(Spread::Zipf, rows.0), (Spread::Uniform, rows.1)] {
+        let measured = read_modify_write(&mut own, entries, (keys, spread), rows);
         report(&format!("{entries} {keys:?} {spread:?}"), &measured);
         describe(&own);
     }

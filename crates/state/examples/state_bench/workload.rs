@@ -99,19 +99,19 @@ pub struct Measured {
     pub longest_barrier_s: f64,
 }
 
-/// Runs rows until `rows` or `seconds` are over; every row counts up its entry's counter.
+/// Runs `rows` rows; each counts up its entry's counter.
 pub fn read_modify_write(
     subject: &mut dyn Subject,
     entries: u64,
     (keys, spread): (Keys, Spread),
-    (rows, seconds): (u64, f64),
+    rows: u64,
 ) -> Measured {
     let mut table = Table { places: HashMap::new(), slots: Vec::new(), hand: 0, keys };
     let mut random = Random(entries ^ spread as u64);
     let mut measured = Measured::default();
     let (start, cpu) = (now(), cpu_seconds());
     let mut since_barrier = 0;
-    while measured.rows < rows && start.elapsed().as_secs_f64() < seconds {
+    while measured.rows < rows {
         let ids: Vec<u64> = (0..BATCH_ROWS)
             .map(|_| match spread {
                 Spread::Uniform => random.next() % entries,

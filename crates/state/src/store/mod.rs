@@ -13,6 +13,7 @@ mod pick;
 mod restore;
 mod run_set;
 mod run_store;
+mod shard;
 mod snapshot;
 mod work;
 

@@ -1,8 +1,9 @@
 //! Opens snapshots again: one, or those of several old subtasks of which this one gets key groups.
 
 use super::descriptor::{NamespaceDescriptor, RangeDelete, RunSetDescriptor};
-use super::run_set::{RunSet, Shard};
+use super::run_set::RunSet;
 use super::run_store::{FILE_ENDING, RunStore, StoreOptions};
+use super::shard::{Level, Shard};
 use crate::cache::PageCache;
 use crate::error::{Result, StateError};
 use crate::io::RunDir;
@@ -93,7 +94,7 @@ impl RunStore {
                     listed.push(run);
                 }
             }
-            shards.push(Shard { range, runs: listed, merging: None });
+            shards.push(Shard { levels: listed.into_iter().map(Level::of).collect(), ..Shard::new(range) });
         }
         let deletes = from
             .range_deletes
@@ -171,14 +172,13 @@ fn fill_gaps(shards: &mut Vec<Shard>) {
     let mut from = Some(Vec::new());
     for shard in shards.drain(..) {
         if let Some(start) = from.filter(|start| *start < shard.range.start) {
-            let range = KeyRange::new(start, shard.range.start.clone());
-            filled.push(Shard { range, runs: Vec::new(), merging: None });
+            filled.push(Shard::new(KeyRange::new(start, shard.range.start.clone())));
         }
         from = shard.range.end.clone();
         filled.push(shard);
     }
     if let Some(start) = from {
-        filled.push(Shard { range: KeyRange { start, end: None }, runs: Vec::new(), merging: None });
+        filled.push(Shard::new(KeyRange { start, end: None }));
     }
     *shards = filled;
 }

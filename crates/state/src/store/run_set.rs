@@ -8,13 +8,14 @@
 use super::answers::{Answer, Answers};
 use super::descriptor::RangeDelete;
 use super::merge_cursor::{BatchCursor, Cursor, MergeCursor, MergeSource};
+use super::shard::Shard;
 use crate::batch::WriteBatch;
 use crate::cache::PageCache;
 use crate::entry::Value;
 use crate::error::{Result, StateError};
 use crate::fold::Fold;
-use crate::range::{KeyRange, group_of};
-use crate::run::{Lookup, Run, RunCursor, Scratch};
+use crate::range::KeyRange;
+use crate::run::{Lookup, RunCursor, Scratch};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -31,15 +32,6 @@ pub(crate) struct RunSet {
     pub(crate) range_deletes: Vec<RangeDelete>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Shard {
-    pub(crate) range: KeyRange,
-    /// Newest first.
-    pub(crate) runs: Vec<Arc<Run>>,
-    /// The merge job at work on it.
-    pub(crate) merging: Option<u64>,
-}
-
 /// Buffers that live from call to call.
 #[derive(Default)]
 pub(crate) struct ReadBuffers {
@@ -52,8 +44,7 @@ pub(crate) struct ReadBuffers {
 
 impl RunSet {
     pub(crate) fn new(created: u64) -> RunSet {
-        let shard = Shard { range: KeyRange::all(), runs: Vec::new(), merging: None };
-        RunSet { created, batches: Vec::new(), shards: vec![shard], range_deletes: Vec::new() }
+        RunSet { created, batches: Vec::new(), shards: vec![Shard::new(KeyRange::all())], range_deletes: Vec::new() }
     }
 
     /// Deletes of `range` that are newer than `sequence`, up to `horizon`.
@@ -96,7 +87,7 @@ impl RunSet {
             shard_todo.extend_from_slice(&todo[next..next + in_shard]);
             next += in_shard;
             let mut deletes = deletes;
-            for run in &shard.runs {
+            for run in shard.runs() {
                 if shard_todo.is_empty() {
                     break;
                 }
@@ -153,7 +144,7 @@ impl RunSet {
             let cursor = Cursor::Batch(BatchCursor::new(batch, range));
             sources.push(MergeSource { cursor, hidden: self.hidden_from(*sequence, range, u64::MAX) });
         }
-        for run in shard.runs.iter().filter(|run| run.touches(range)) {
+        for run in shard.runs().filter(|run| run.touches(range)) {
             let cursor = Cursor::Run(Box::new(RunCursor::new(run, range, Some(cache))?));
             sources.push(MergeSource { cursor, hidden: self.hidden_from(run.facts.sequences.1, range, u64::MAX) });
         }
@@ -169,7 +160,7 @@ impl RunSet {
             in_batches
                 || shards.iter().filter(|shard| shard.range.overlaps(&delete.range)).any(|shard| {
                     let range = shard.range.intersect(&delete.range);
-                    shard.runs.iter().any(|run| run.facts.sequences.1 < delete.sequence && run.touches(&range))
+                    shard.durable().any(|run| run.facts.sequences.1 < delete.sequence && run.touches(&range))
                 })
         });
     }
@@ -192,61 +183,8 @@ impl RunSet {
 
     /// Cuts the shard at `at` at key `cut`, which lies inside.
     pub(crate) fn split(&mut self, at: usize, cut: &[u8]) {
-        let mut left = self.shards[at].clone();
-        let mut right = left.clone();
-        left.range.end = Some(cut.to_vec());
-        right.range.start = cut.to_vec();
-        left.runs.retain(|run| run.touches(&left.range));
-        right.runs.retain(|run| run.touches(&right.range));
+        let (left, right) = self.shards[at].cut(cut);
         self.shards.splice(at..=at, [left, right]);
-    }
-}
-
-impl Shard {
-    /// About how many bytes its runs have in it.
-    pub(crate) fn bytes(&self) -> Result<u64> {
-        self.runs.iter().try_fold(0, |sum, run| Ok(sum + run.bytes_in(&self.range)?))
-    }
-
-    /// A key that cuts its data in two about equal parts, at the start of a key group where that is
-    /// possible. `None` when nothing of the kind lies inside.
-    fn middle(&self) -> Result<Option<Vec<u8>>> {
-        let mut largest: Option<(u64, &Arc<Run>)> = None;
-        for run in &self.runs {
-            let bytes = run.bytes_in(&self.range)?;
-            if largest.is_none_or(|(most, _)| bytes > most) {
-                largest = Some((bytes, run));
-            }
-        }
-        let Some((bytes, run)) = largest else {
-            return Ok(None);
-        };
-        let footer = run.footer()?;
-        let pages = footer.pages_of(&self.range);
-        let mut before = 0;
-        let middle = pages.clone().find(|&page| {
-            before += footer.pages[page].data_bytes;
-            before >= bytes / 2
-        });
-        let Some(middle) = middle else {
-            return Ok(None);
-        };
-        for page in [middle + 1, middle] {
-            if page >= footer.pages.len() {
-                continue;
-            }
-            let key = footer.keys.key(page);
-            let group = group_of(&key).map(|group| group.to_be_bytes().to_vec());
-            let next_group = group_of(&key).and_then(|group| group.checked_add(1)).map(|g| g.to_be_bytes().to_vec());
-            for cut in [group, next_group, Some(key)].into_iter().flatten() {
-                let is_inside = cut > self.range.start && self.range.is_before_end(&cut);
-                let cuts = is_inside && cut > run.facts.first_key && cut <= run.facts.last_key;
-                if cuts {
-                    return Ok(Some(cut));
-                }
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -9,6 +9,7 @@
 
 use super::descriptor::{RangeDelete, RunSetDescriptor};
 use super::run_set::{ReadBuffers, RunSet};
+use super::shard::Shard;
 use super::{KeyedStore, Namespace, check_lookup};
 use crate::batch::WriteBatch;
 use crate::cache::{CacheUse, PageCache};
@@ -39,7 +40,8 @@ pub struct StoreOptions {
     pub flush_bytes: usize,
     /// Sealed batches in memory from which on writers should wait.
     pub sealed_limit_bytes: usize,
-    /// Runs to read for one key from which on writers should wait.
+    /// Runs to read for one key from which on writers should wait; also sealed batches, and the runs that
+    /// a snapshot names for one key.
     pub longest_chain: usize,
     /// Whether files survive a power failure before a job is done.
     pub sync: bool,
@@ -64,7 +66,7 @@ impl Default for StoreOptions {
 pub struct Pressure {
     /// Memory of sealed batches.
     pub sealed_bytes: usize,
-    /// Most runs that are read for one key.
+    /// About the most batches and runs that are read for one key.
     pub longest_chain: usize,
     /// A flush is due.
     pub wants_flush: bool,
@@ -200,14 +202,15 @@ impl RunStore {
     /// Whether flushes and merges keep up with writes.
     pub fn pressure(&self) -> Pressure {
         let sealed_bytes = self.sealed_bytes();
-        let chains = self.sets.values().flat_map(|set| set.shards.iter().map(|s| set.batches.len() + s.runs.len()));
-        let longest_chain = chains.max().unwrap_or(0);
+        let batches = self.sets.values().map(|set| set.batches.len()).max().unwrap_or(0);
+        let runs = self.sets.values().flat_map(|set| &set.shards).map(|shard| shard.levels.len()).max().unwrap_or(0);
+        let longest = self.options.longest_chain;
         Pressure {
             sealed_bytes,
-            longest_chain,
-            wants_flush: sealed_bytes >= self.options.flush_bytes,
-            wait_for_flush: sealed_bytes >= self.options.sealed_limit_bytes,
-            wait_for_merge: longest_chain >= self.options.longest_chain,
+            longest_chain: batches + runs,
+            wants_flush: sealed_bytes >= self.options.flush_bytes || batches >= longest / 2,
+            wait_for_flush: sealed_bytes >= self.options.sealed_limit_bytes || batches >= longest,
+            wait_for_merge: runs >= longest,
         }
     }
 
@@ -217,7 +220,7 @@ impl RunStore {
         let mut shards = 0;
         for shard in self.all_sets().flat_map(|(_, set)| &set.shards) {
             shards += 1;
-            runs.extend(shard.runs.iter().map(|run| (run.uid, run.memory_bytes())));
+            runs.extend(shard.runs().map(|run| (run.uid, run.memory_bytes())));
         }
         StoreUse {
             sealed_bytes: self.sealed_bytes(),
@@ -295,7 +298,7 @@ impl KeyedStore for RunStore {
         };
         let dropped = self.next_sequence();
         let mut runs: Vec<_> =
-            set.shards.iter().flat_map(|s| &s.runs).map(|run| (run.uid, run.pages_known())).collect();
+            set.shards.iter().flat_map(Shard::runs).map(|run| (run.uid, run.pages_known())).collect();
         runs.dedup();
         runs.iter().for_each(|(uid, pages)| self.cache.forget(*uid, *pages));
         if self.open_snapshots.iter().any(|(_, sequence)| *sequence >= set.created) {

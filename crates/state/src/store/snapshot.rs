@@ -108,7 +108,7 @@ fn describe_set(
     let mut shards = Vec::new();
     for shard in &set.shards {
         let mut listed = Vec::new();
-        for run in &shard.runs {
+        for run in shard.durable() {
             let index = *indices.entry(run.uid).or_insert_with(|| {
                 let file = *places.entry(run.file.name.clone()).or_insert_with(|| {
                     files.push(Arc::clone(&run.file));

@@ -3,8 +3,9 @@
 use super::Namespace;
 use super::job::{FlushJob, FlushResult, Job, JobResult, MergeJob, MergeResult, Output, Task, TaskSource};
 use super::pick::pick_sizes;
-use super::run_set::{RunSet, Shard};
+use super::run_set::RunSet;
 use super::run_store::RunStore;
+use super::shard::{Level, Shard};
 use crate::batch::WriteBatch;
 use crate::error::Result;
 use crate::range::KeyRange;
@@ -59,7 +60,7 @@ impl RunStore {
                 created: set.created,
                 range: KeyRange::all(),
                 sources: batches.iter().rev().map(source).collect(),
-                is_bottom: set.shards.iter().all(|shard| shard.runs.is_empty()),
+                is_bottom: set.shards.iter().all(|shard| shard.levels.is_empty()),
                 sequences: (*oldest, *newest),
                 deleted_through: set.deleted_through(&KeyRange::all(), through),
             });
@@ -88,7 +89,7 @@ impl RunStore {
             set.batches.retain(|(sequence, _)| !(oldest..=newest).contains(sequence));
             for shard in &mut set.shards {
                 let touching = runs.iter().filter(|run| run.touches(&shard.range)).cloned();
-                shard.runs.splice(0..0, touching);
+                shard.levels.splice(0..0, touching.map(Level::of));
             }
             set.trim_range_deletes();
             split = split.and(set.split_large_shards(file_bytes));
@@ -126,13 +127,14 @@ impl RunStore {
     /// merges are done together, up to the size of a file.
     pub fn merge_job(&mut self, now_ms: i64) -> Result<Option<MergeJob>> {
         let horizon = self.open_snapshots.first().map_or(u64::MAX, |(_, sequence)| *sequence);
+        self.sets.values_mut().for_each(adopt_for_deletes);
         let mut candidates = Vec::new();
         for (namespace, set) in &self.sets {
             for (at, shard) in set.shards.iter().enumerate() {
                 if let Some(picked) = self.pick_in(set, shard, now_ms, horizon)? {
-                    let sizes = shard.runs[picked.clone()].iter().map(|run| run.bytes_in(&shard.range));
+                    let sizes = shard.levels[picked.clone()].iter().map(|level| level.run.bytes_in(&shard.range));
                     let bytes = sizes.sum::<Result<u64>>()?;
-                    candidates.push((shard.runs.len(), bytes, *namespace, at, picked));
+                    candidates.push((shard.levels.len(), bytes, *namespace, at, picked));
                 }
             }
         }
@@ -156,7 +158,7 @@ impl RunStore {
     /// The runs of a shard to merge: by size, or because most of the oldest one has expired, or because
     /// range deletes pile up.
     fn pick_in(&self, set: &RunSet, shard: &Shard, now_ms: i64, horizon: u64) -> Result<Option<Range<usize>>> {
-        if shard.merging.is_some() || shard.runs.is_empty() {
+        if shard.merging.is_some() || shard.levels.is_empty() {
             return Ok(None);
         }
         let is_mostly_dead = |run: &Run| {
@@ -165,25 +167,30 @@ impl RunStore {
                 span.entries * 2 >= run.facts.entries && middle(span.first_ms, span.last_ms) <= now_ms
             })
         };
-        if shard.runs.last().is_some_and(|run| is_mostly_dead(run)) {
-            return Ok(Some(shard.runs.len() - 1..shard.runs.len()));
+        let bottom = shard.levels.len() - 1;
+        if is_mostly_dead(&shard.levels[bottom].run) {
+            return Ok(Some(bottom..bottom + 1));
         }
         if set.range_deletes.len() > MOST_RANGE_DELETES {
             let oldest = &set.range_deletes[0];
             let range = oldest.range.intersect(&shard.range);
             let is_needed = |run: &Arc<Run>| run.facts.sequences.1 < oldest.sequence && run.touches(&range);
-            if oldest.sequence <= horizon && shard.runs.iter().any(is_needed) {
-                return Ok(Some(0..shard.runs.len()));
+            if oldest.sequence <= horizon && shard.runs().any(is_needed) {
+                return Ok(Some(0..shard.levels.len()));
             }
         }
-        let sizes: Vec<u64> = shard.runs.iter().map(|run| run.bytes_in(&shard.range)).collect::<Result<_>>()?;
-        Ok(pick_sizes(&sizes, self.options.longest_chain / 2))
+        let groups = shard.groups()?;
+        let sizes: Vec<u64> = groups.iter().map(|(_, bytes)| *bytes).collect();
+        let picked = pick_sizes(&sizes, self.options.longest_chain / 2);
+        Ok(picked.map(|picked| groups[picked.start].0.start..groups[picked.end - 1].0.end))
     }
 
     /// Takes in what a merge wrote. What was dropped meanwhile stays dropped.
     pub fn apply_merge(&mut self, result: MergeResult) -> Result<()> {
         let MergeResult(mut result) = result;
         let files = self.take_files(&mut result);
+        let longest = self.options.longest_chain;
+        let mut adopted = Ok(());
         let mut gone = Vec::new();
         for output in result.outputs {
             let runs = self.runs_of(&output, &files);
@@ -192,20 +199,29 @@ impl RunStore {
             let Some(at) = found else { continue };
             let shard = &mut set.shards[at];
             shard.merging = None;
-            let Some(first) = shard.runs.iter().position(|run| output.inputs.contains(&run.uid)) else { continue };
-            let inputs = shard.runs.splice(first..first + output.inputs.len(), runs);
-            let inputs: Vec<_> = inputs.collect();
-            let cuts = output.runs.iter().filter_map(|run| run.cut.as_ref());
-            for (after, cut) in cuts.enumerate() {
-                set.split(at + after, cut);
+            let Some(first) = shard.runs().position(|run| output.inputs.contains(&run.uid)) else { continue };
+            let inputs: Vec<Level> = shard.levels.drain(first..first + output.inputs.len()).collect();
+            let durable: Vec<_> = inputs.iter().flat_map(|level| level.durable.iter().cloned()).collect();
+            let merged = runs.into_iter().map(|run| Level { run, durable: durable.clone() });
+            shard.levels.splice(first..first, merged);
+            let cuts: Vec<_> = output.runs.iter().filter_map(|run| run.cut.as_ref()).collect();
+            cuts.iter().enumerate().for_each(|(after, cut)| set.split(at + after, cut));
+            for shard in &mut set.shards[at..=at + cuts.len()] {
+                adopted = adopted.and(shard.adopt_merged(longest));
             }
             set.trim_range_deletes();
-            let used = |uid: u64| set.shards.iter().flat_map(|shard| &shard.runs).any(|run| run.uid == uid);
-            gone.extend(inputs.iter().filter(|run| !used(run.uid)).map(|run| (run.uid, run.pages_known())));
+            let used = |uid: u64| set.shards.iter().flat_map(Shard::runs).any(|run| run.uid == uid);
+            gone.extend(
+                inputs
+                    .iter()
+                    .map(|level| &level.run)
+                    .filter(|run| !used(run.uid))
+                    .map(|run| (run.uid, run.pages_known())),
+            );
         }
         gone.iter().for_each(|(uid, pages)| self.cache.forget(*uid, *pages));
         drop(files);
-        self.remove_unused()
+        adopted.and(self.remove_unused())
     }
 
     /// Says that a job will not be applied: it failed, or was not run.
@@ -255,11 +271,22 @@ impl RunStore {
 /// Range deletes of a namespace from which on the oldest is worked off by merges.
 const MOST_RANGE_DELETES: usize = 64;
 
+/// When range deletes pile up that only the runs named by snapshots need, snapshots name the merged runs.
+fn adopt_for_deletes(set: &mut RunSet) {
+    if set.range_deletes.len() <= MOST_RANGE_DELETES {
+        return;
+    }
+    let oldest = set.range_deletes[0].range.clone();
+    let shards = set.shards.iter_mut().filter(|shard| shard.range.overlaps(&oldest));
+    shards.flat_map(|shard| &mut shard.levels).for_each(Level::adopt);
+    set.trim_range_deletes();
+}
+
 fn merge_task(set: &RunSet, namespace: Namespace, at: usize, picked: Range<usize>, horizon: u64) -> Task {
     let shard = &set.shards[at];
-    let runs = &shard.runs[picked.clone()];
-    let source = |run: &Arc<Run>| {
-        (TaskSource::Run(Arc::clone(run)), set.hidden_from(run.facts.sequences.1, &shard.range, horizon))
+    let runs: Vec<_> = shard.levels[picked.clone()].iter().map(|level| &level.run).collect();
+    let source = |run: &&Arc<Run>| {
+        (TaskSource::Run(Arc::clone(*run)), set.hidden_from(run.facts.sequences.1, &shard.range, horizon))
     };
     let oldest = runs.iter().map(|run| run.facts.sequences.0).min().unwrap_or_default();
     let newest = runs.iter().map(|run| run.facts.sequences.1).max().unwrap_or_default();
@@ -268,7 +295,7 @@ fn merge_task(set: &RunSet, namespace: Namespace, at: usize, picked: Range<usize
         created: set.created,
         range: shard.range.clone(),
         sources: runs.iter().map(source).collect(),
-        is_bottom: picked.end == shard.runs.len(),
+        is_bottom: picked.end == shard.levels.len(),
         sequences: (oldest, newest),
         deleted_through: set.deleted_through(&shard.range, horizon),
     }
