@@ -36,6 +36,11 @@ impl<'a> Records<'a> {
         Records { rest: bytes, left: count }
     }
 
+    /// Whether nothing follows the records that were read.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     fn record(&mut self) -> Result<RecordView<'a>, &'static str> {
         let length = length(varint(&mut self.rest)?)?.ok_or("a record has no length")?;
         let mut body = take(&mut self.rest, length)?;

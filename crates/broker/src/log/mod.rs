@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
+use kafka_protocol::records::Compression;
 use tokio::sync::watch;
 
 use crate::batch::{self, BatchHeader, Records};
@@ -258,25 +259,31 @@ const COORDINATOR_EPOCH: i32 = 0;
 
 /// The one batch of a produce request, checked against the topic's configuration and in the form it is stored.
 fn admissible(records: Bytes, config: &TopicConfig, now_ms: i64) -> Result<(BatchHeader, Bytes), ResponseError> {
-    let [(mut header, mut batch)]: [(BatchHeader, Bytes); 1] =
+    let [(header, mut batch)]: [(BatchHeader, Bytes); 1] =
         batch::split(records)?.try_into().map_err(|_| ResponseError::InvalidRecord)?;
     check_size(&header, config)?;
-    if config.compact || bounds_timestamps_below(config) {
-        check_records(&header, &batch, config, now_ms)?;
+    // Looking through plain records costs little; compressed ones are opened only where the answer depends on it.
+    let plain = header.compression() == Some(Compression::None);
+    let mut max_timestamp = header.max_timestamp;
+    if plain || config.compact || bounds_timestamps_below(config) {
+        max_timestamp = check_records(&header, &batch, config, now_ms)?;
     }
     if config.log_append_time {
         batch = batch::stamp(&header, &batch, now_ms);
-    } else if header.max_timestamp.saturating_sub(now_ms) > config.timestamp_after_max_ms {
+    } else if max_timestamp.saturating_sub(now_ms) > config.timestamp_after_max_ms {
         return Err(ResponseError::InvalidTimestamp);
+    } else if max_timestamp != header.max_timestamp {
+        // Lookups and retention go by it, so it must be true whatever the client wrote.
+        batch = batch::encode(&BatchHeader { max_timestamp, ..header }, &batch[batch::HEADER_SIZE..]);
     }
     if let Some(codec) = config.compression
         && header.compression() != Some(codec)
     {
-        let stamped = batch::parse(&batch).map_err(|_| ResponseError::CorruptMessage)?;
-        batch = batch::recompress(&stamped, &batch, codec, config.compression_level())
+        let stored = batch::parse(&batch).map_err(|_| ResponseError::CorruptMessage)?;
+        batch = batch::recompress(&stored, &batch, codec, config.compression_level())
             .map_err(|_| ResponseError::CorruptMessage)?;
     }
-    header = batch::parse(&batch).map_err(|_| ResponseError::CorruptMessage)?;
+    let header = batch::parse(&batch).map_err(|_| ResponseError::CorruptMessage)?;
     check_size(&header, config)?;
     Ok((header, batch))
 }
@@ -295,19 +302,23 @@ fn bounds_timestamps_below(config: &TopicConfig) -> bool {
     !config.log_append_time && config.timestamp_before_max_ms < i64::MAX
 }
 
-/// What only the records themselves tell: whether they have keys, and how old the oldest is.
-fn check_records(header: &BatchHeader, batch: &[u8], config: &TopicConfig, now_ms: i64) -> Result<(), ResponseError> {
+/// What only the records themselves tell: whether they are whole, whether they have keys, and how old the oldest
+/// is. Returns the largest of their times.
+fn check_records(header: &BatchHeader, batch: &[u8], config: &TopicConfig, now_ms: i64) -> Result<i64, ResponseError> {
     let plain = batch::decompress(header, batch).map_err(|_| ResponseError::CorruptMessage)?;
-    for record in Records::new(&plain, header.record_count) {
-        let record = record.map_err(|_| ResponseError::CorruptMessage)?;
-        if config.compact && record.key.is_none() {
+    let bounded = bounds_timestamps_below(config);
+    let mut max_timestamp = -1;
+    let mut records = Records::new(&plain, header.record_count);
+    for (number, record) in (0..).zip(records.by_ref()) {
+        let record = record.map_err(|_| ResponseError::InvalidRecord)?;
+        if record.offset_delta != number || (config.compact && record.key.is_none()) {
             return Err(ResponseError::InvalidRecord);
         }
         let timestamp = header.base_timestamp.saturating_add(record.timestamp_delta);
-        let too_old = now_ms.saturating_sub(timestamp) > config.timestamp_before_max_ms;
-        if bounds_timestamps_below(config) && timestamp >= 0 && too_old {
+        if bounded && timestamp >= 0 && now_ms.saturating_sub(timestamp) > config.timestamp_before_max_ms {
             return Err(ResponseError::InvalidTimestamp);
         }
+        max_timestamp = max_timestamp.max(timestamp);
     }
-    Ok(())
+    if records.is_exhausted() { Ok(max_timestamp) } else { Err(ResponseError::InvalidRecord) }
 }

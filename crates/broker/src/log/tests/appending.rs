@@ -141,6 +141,24 @@ fn records_of_a_compacted_topic_need_keys() {
 }
 
 #[test]
+fn records_that_are_not_what_the_head_says_are_refused() {
+    let opened = open(|_| {});
+    let sent = plain(&[(10, Some("k"), Some("v")), (20, Some("k"), Some("v"))]);
+    let header = batch::parse(&sent).unwrap();
+    let records = &sent[batch::HEADER_SIZE..];
+    let more = [records, &[0]].concat();
+    let swapped = [&records[records.len() / 2..], &records[..records.len() / 2]].concat();
+    for wrong in [&records[..records.len() - 1], &more, &swapped, &[7, 7, 7]] {
+        let refused = opened.append(batch::encode(&header, wrong)).unwrap_err();
+        assert_eq!(refused, ResponseError::InvalidRecord, "{wrong:?}");
+    }
+    // A largest time that is not that of any record is put right.
+    opened.at(batch::encode(&BatchHeader { max_timestamp: 999, ..header }, records));
+    let stored = opened.log.read(0, 1000, true, Isolation::ReadUncommitted).unwrap().records;
+    assert_eq!(batch::verify(&stored).unwrap().max_timestamp, 20);
+}
+
+#[test]
 fn a_topic_may_compress_again() {
     let opened = open(|config| config.compression = Some(Compression::Lz4));
     let value = "again and ".repeat(100);
