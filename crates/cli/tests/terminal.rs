@@ -100,6 +100,24 @@ fn tab_completes_what_the_session_knows() {
 }
 
 #[test]
+fn keys_pressed_while_a_statement_runs_are_kept() {
+    let Some((tmux, _folder)) = client(100, 40, "") else { return };
+    // All at once: the later ones arrive while the earlier ones run.
+    let lines = ["SHOW CATALOGS;", "SHOW DATABASES;", "SELECT 1 AS a;", "q", "SHOW CURRENT DATABASE;"];
+    tmux.type_text(&lines.map(|line| format!("{line}\r")).join("").replace("q\r", "q"));
+    let screen = tmux.wait("current database name");
+    for answer in ["catalog name", "database name", "[INFO] "] {
+        assert!(screen.contains(answer), "{screen}");
+    }
+    tmux.wait_until("the prompt", |s| s.contains("1 row in set") && s.lines().last() == Some("Tidegate SQL>"));
+    tmux.line("quit;");
+    tmux.wait("READY:");
+    // The shell shows again what is typed.
+    tmux.line("echo still here");
+    tmux.wait_until("the shell", |s| s.matches("still here").count() == 2);
+}
+
+#[test]
 fn a_history_that_cannot_be_written_is_said_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("file"), "").expect("a file");

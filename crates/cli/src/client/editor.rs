@@ -21,6 +21,7 @@ use super::input::is_bare_command;
 use super::interrupt::Interrupts;
 use super::mailbox::Mailbox;
 use super::terminal::Terminal;
+use crate::console::say;
 
 /// Statements remembered.
 const HISTORY_MAX: usize = 2000;
@@ -110,6 +111,11 @@ impl Editor {
                 Ok(Entered::Text(text))
             }
             Ok(Signal::CtrlC) => Ok(Entered::Cleared),
+            Ok(Signal::ExternalBreak(_)) => {
+                // The cursor is still where the statement is typed.
+                say("");
+                Ok(Entered::End)
+            }
             Ok(_) => Ok(Entered::End),
             Err(e) => Err(Error::job(format!("Cannot read from the terminal: {e}."))),
         }

@@ -60,7 +60,10 @@ impl Interrupts {
                 };
                 match end {
                     None => sender.send_modify(|received| received.interrupts += 1),
-                    Some(code) if sender.borrow().end.is_some() => std::process::exit(i32::from(code)),
+                    Some(code) if sender.borrow().end.is_some() => {
+                        super::typeahead::restore();
+                        std::process::exit(i32::from(code))
+                    }
                     Some(code) => {
                         sender.send_modify(|received| received.end = Some(code));
                         told.store(true, Ordering::Relaxed);

@@ -31,12 +31,11 @@ pub fn describe(target: &Target, session: &Session, id: &str) -> Result<String> 
 
 /// Asks a job to stop.
 pub fn stop(target: &Target, id: &str) -> Result<()> {
+    let jobs = jobs(target)?;
+    let job = jobs.iter().find(|job| job.id == id).ok_or_else(|| no_job(id))?;
     match target {
         Target::Here(engine) if engine.cancel(id) => Ok(()),
-        Target::Here(_) => Err(match jobs(target)?.iter().find(|job| job.id == id) {
-            Some(job) => Error::invalid(format!("Job {id} has already ended: it is {}.", job.status)),
-            None => no_job(id),
-        }),
+        Target::Here(_) => Err(Error::invalid(format!("Job {id} has already ended: it is {}.", job.status))),
         Target::There(remote) => remote.cancel(id).map(|_| ()),
     }
 }

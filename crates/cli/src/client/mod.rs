@@ -15,6 +15,8 @@ pub mod jobs;
 pub mod mailbox;
 mod shell;
 mod terminal;
+#[cfg(unix)]
+mod typeahead;
 mod view;
 mod words;
 
@@ -78,6 +80,9 @@ fn interactive(args: &SqlArgs, terminal: Terminal) -> Result<ExitCode> {
     let (session, engine) = session(args, &console)?;
     shell::check_settings(session.config())?;
     let target = target(args, engine.clone())?;
+    // Before anything else changes the terminal's modes, and so goes back to these.
+    #[cfg(unix)]
+    let typed_ahead = terminal.can_edit.then(typeahead::TypeAhead::keep);
     print_out(&format!("Tidegate {}. HELP; lists the statements, QUIT; leaves.\n", env!("CARGO_PKG_VERSION")))?;
     let editor = terminal.can_edit.then(|| {
         let history = editor::open_history(args.history.as_deref())
@@ -97,6 +102,8 @@ fn interactive(args: &SqlArgs, terminal: Terminal) -> Result<ExitCode> {
     };
     drop(entered);
     let ended = shell.run(editor);
+    #[cfg(unix)]
+    drop(typed_ahead);
     drop(shell);
     runtime.shutdown_background();
     ended?;

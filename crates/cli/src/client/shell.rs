@@ -326,8 +326,10 @@ impl Shell {
         let running = Arc::new(self.runtime.block_on(async { self.engine.start(job.graph) })?);
         let (watched, told) = (running.clone(), screen.clone());
         let end = self.runtime.spawn(async move {
-            let ended = watched.wait().await;
-            told.ended(if ended.is_ok() { Progress::Finished } else { Progress::Failed });
+            told.ended(match watched.wait().await {
+                Ok(()) => Progress::Finished,
+                Err(e) => Progress::Failed(e.to_string()),
+            });
         });
         self.mailbox.hold();
         let shown = screen.show(self.terminal.colours, &self.interrupts, &*self.engine.now_ms());
@@ -366,6 +368,9 @@ impl Shell {
 
     /// Jobs of this process end with it.
     fn say_goodbye(&self) {
+        if self.session.has_open_statement_set() {
+            say("[WARNING] The inserts since BEGIN STATEMENT SET have not run: there was no END.");
+        }
         let running: Vec<_> = self.engine.jobs().into_iter().filter(|job| !job.status.is_terminal()).collect();
         if !running.is_empty() {
             let many = if running.len() == 1 { "job that still runs" } else { "jobs that still run" };

@@ -33,8 +33,8 @@ pub enum Progress {
     Running,
     /// It has ended by itself.
     Finished,
-    /// It has failed; the client says why when the view is closed.
-    Failed,
+    /// It has failed, for this reason.
+    Failed(String),
 }
 
 /// What a view shows and where it stands.

@@ -94,7 +94,10 @@ fn page_lines(view: &View, width: usize, height: usize) -> Vec<Line> {
         let waiting = if view.progress == Progress::Running { "No rows yet." } else { "No rows." };
         out[2].text = cut(waiting, width);
     }
-    out.push(bar(&keys(width), width));
+    out.push(match &view.progress {
+        Progress::Failed(why) => bar(&format!(" q quit  {}", visible(why)), width),
+        _ => bar(&keys(width), width),
+    });
     out
 }
 
@@ -206,7 +209,7 @@ fn title(view: &View, top: usize, shown: usize, page: usize, columns: &[Column])
     let progress = match view.progress {
         Progress::Running => "running",
         Progress::Finished => "finished",
-        Progress::Failed => "FAILED",
+        Progress::Failed(_) => "FAILED",
     };
     let rows = match total {
         0 => "0 rows".to_owned(),

@@ -65,7 +65,7 @@ impl ViewScreen {
                 let mut state = self.lock();
                 let ended = state.ended.clone();
                 let changes = state.changes;
-                if state.received == 0 && ended == Some(Progress::Failed) {
+                if state.received == 0 && matches!(ended, Some(Progress::Failed(_))) {
                     return Ok(());
                 }
                 let Some(view) = &mut state.view else {

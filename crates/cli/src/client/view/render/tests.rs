@@ -80,6 +80,15 @@ fn a_narrow_screen_shows_the_columns_that_fit() {
 }
 
 #[test]
+fn a_failure_says_why() {
+    let mut view = view(ViewMode::Table, 1);
+    view.progress = Progress::Failed("file x.json, line 2: bad\n".into());
+    let shown = text(&view, 70, 5);
+    assert!(shown[0].starts_with(" Table | FAILED | rows 1-1 of 1"), "{shown:?}");
+    assert_eq!(shown[4], " q quit  file x.json, line 2: bad\\n");
+}
+
+#[test]
 fn a_low_screen_keeps_the_rows() {
     let view = view(ViewMode::Table, 2);
     assert_eq!(text(&view, 40, 1), [" 1  n1    <NULL>"]);
