@@ -1,6 +1,6 @@
 //! Keyed state: how keys are spread over key groups, how their state is kept, snapshotted and restored.
 //!
-//! State is **sorted runs**: immutable files of entries in key order ([`run`]'s format), read newest
+//! State is **sorted runs**: immutable files of entries in key order, read newest
 //! first. A [`RunStore`] is a list of such runs and of batches not yet written; a snapshot of it is the
 //! list ([`RunSetDescriptor`]), so that a checkpoint writes only what changed, restoring opens files, and
 //! rescaling opens them for other key groups.

@@ -44,18 +44,18 @@ impl RunStore {
             return None;
         }
         let through = self.open_snapshots.first().map_or(self.sequence, |(_, sequence)| *sequence);
-        let mut job = self.new_job(now_ms);
+        let (mut tasks, mut bytes) = (Vec::new(), 0);
         for (namespace, set) in self.all_sets() {
             let batches: Vec<_> = set.batches.iter().take_while(|(sequence, _)| *sequence <= through).collect();
             let (Some((oldest, _)), Some((newest, _))) = (batches.first(), batches.last()) else {
                 continue;
             };
-            job.bytes += batches.iter().map(|(_, batch)| batch.data_bytes() as u64).sum::<u64>();
+            bytes += batches.iter().map(|(_, batch)| batch.data_bytes() as u64).sum::<u64>();
             let source = |(sequence, batch): &&(u64, Arc<WriteBatch>)| {
                 let hidden = set.hidden_from(*sequence, &KeyRange::all(), through);
                 (TaskSource::Batch(Arc::clone(batch)), hidden)
             };
-            job.tasks.push(Task {
+            tasks.push(Task {
                 namespace,
                 created: set.created,
                 range: KeyRange::all(),
@@ -65,9 +65,10 @@ impl RunStore {
                 deleted_through: set.deleted_through(&KeyRange::all(), through),
             });
         }
-        if job.tasks.is_empty() {
+        if tasks.is_empty() {
             return None;
         }
+        let job = Job { bytes, tasks, ..self.new_job(now_ms) };
         self.flushing = Some(job.id);
         Some(FlushJob(job))
     }
