@@ -42,7 +42,8 @@ fn read(dir: &MemoryDir, snapshot: &RunSetDescriptor, namespace: Namespace) -> S
     let cache = Arc::new(PageCache::new(0));
     let all = KeyGroupRange::all();
     let (mut store, _) =
-        RunStore::restore(Arc::new(dir.clone()), StoreOptions::default(), cache, &[snapshot.clone()], all).unwrap();
+        RunStore::restore(Arc::new(dir.clone()), StoreOptions::default(), cache, std::slice::from_ref(snapshot), all)
+            .unwrap();
     let mut seen = Vec::new();
     let visit = &mut |key: &[u8], value: tidegate_state::Value<'_>| {
         seen.push((key.to_vec(), value.bytes.to_vec(), value.count, value.expires_ms));
