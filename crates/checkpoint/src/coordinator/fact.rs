@@ -1,6 +1,7 @@
 //! What the coordinator is told.
 
 use crate::barrier::Stop;
+use crate::coordinator::{AckMetrics, RestoredFrom};
 use crate::ids::{CheckpointId, TaskId};
 use crate::manifest::TaskSnapshot;
 
@@ -13,6 +14,8 @@ pub enum Fact {
     AllRestored {
         /// Finished tasks with what they said last.
         finished: Vec<(TaskId, TaskSnapshot)>,
+        /// What it was restored from, if it was.
+        from: Option<RestoredFrom>,
     },
     /// Somebody asks for a checkpoint now.
     CheckpointRequested {
@@ -36,6 +39,8 @@ pub enum Fact {
         task: TaskId,
         /// What it keeps.
         snapshot: TaskSnapshot,
+        /// How long that took and how large it is.
+        metrics: AckMetrics,
     },
     /// A task cannot take part in a checkpoint.
     Declined {

@@ -6,7 +6,9 @@ use crate::barrier::Stop;
 use crate::coordinator::failures::Failures;
 use crate::coordinator::pending::Pending;
 use crate::coordinator::schedule::{Request, Schedule};
-use crate::coordinator::{AbortReason, Decision, DeclineReason, Fact, JobPlan, Settings, assemble};
+use crate::coordinator::{
+    AbortReason, AckMetrics, Decision, DeclineReason, Fact, History, JobPlan, Outcome, Settings, assemble,
+};
 use crate::ids::{CheckpointId, TaskId};
 use crate::manifest::TaskSnapshot;
 
@@ -37,6 +39,9 @@ pub struct Coordinator {
     pub(super) running: bool,
     /// A savepoint that stops the job has completed: nothing follows.
     pub(super) stopped: bool,
+    pub(super) history: History,
+    /// The time of the fact that is being taken.
+    now_ms: i64,
     latest: Option<CheckpointId>,
     failures: Failures,
     stop_failed: Option<(Stop, AbortReason)>,
@@ -46,6 +51,7 @@ impl Coordinator {
     /// A coordinator whose first checkpoint will be `next`: above all that were ever begun.
     pub fn new(plan: JobPlan, settings: Settings, next: CheckpointId) -> Coordinator {
         let failures = Failures::new(settings.tolerable_failures);
+        let history = History::new(settings.history);
         let tasks = plan.tasks().map(|task| (task, TaskState::Running)).collect();
         Coordinator {
             plan,
@@ -56,6 +62,8 @@ impl Coordinator {
             next,
             running: false,
             stopped: false,
+            history,
+            now_ms: 0,
             latest: None,
             failures,
             stop_failed: None,
@@ -65,6 +73,16 @@ impl Coordinator {
     /// The id the next checkpoint gets.
     pub fn next_id(&self) -> CheckpointId {
         self.next
+    }
+
+    /// What became of the last checkpoints.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// These checkpoints were deleted; for the history.
+    pub fn discarded(&mut self, ids: &[CheckpointId]) {
+        self.history.discarded(ids);
     }
 
     /// Checkpoints in progress, with when they were triggered: their files must not be swept.
@@ -89,17 +107,21 @@ impl Coordinator {
     /// Takes a fact at `now_ms` (milliseconds since the epoch) and says what to do.
     pub fn on(&mut self, fact: Fact, now_ms: i64) -> Vec<Decision> {
         let mut out = Vec::new();
+        self.now_ms = now_ms;
         match fact {
             Fact::Tick => self.tick(now_ms, &mut out),
-            Fact::AllRestored { finished } => self.restored(finished, now_ms),
+            Fact::AllRestored { finished, from } => {
+                from.into_iter().for_each(|from| self.history.restored_from(from));
+                self.restored(finished, now_ms);
+            }
             Fact::CheckpointRequested { request } => {
                 self.request(Request { request, target: None, stop: None }, &mut out);
             }
             Fact::SavepointRequested { request, target, stop } => {
                 self.request(Request { request, target: Some(target), stop }, &mut out);
             }
-            Fact::Acknowledged { checkpoint, task, snapshot } => {
-                self.acknowledged(checkpoint, task, snapshot, now_ms, &mut out);
+            Fact::Acknowledged { checkpoint, task, snapshot, metrics } => {
+                self.acknowledged(checkpoint, task, snapshot, metrics, &mut out);
             }
             Fact::Declined { checkpoint, task, reason } => self.declined(checkpoint, task, reason, &mut out),
             Fact::TaskEnded { task } => {
@@ -177,7 +199,7 @@ impl Coordinator {
         checkpoint: CheckpointId,
         task: TaskId,
         snapshot: TaskSnapshot,
-        now_ms: i64,
+        metrics: AckMetrics,
         out: &mut Vec<Decision>,
     ) {
         let Some(pending) = self.pending.get_mut(&checkpoint) else {
@@ -186,7 +208,8 @@ impl Coordinator {
         };
         if pending.missing.remove(&task) {
             pending.acknowledged.insert(task, snapshot);
-            self.store_if_complete(checkpoint, now_ms, out);
+            self.history.acknowledged(checkpoint, task, self.now_ms, metrics);
+            self.store_if_complete(checkpoint, self.now_ms, out);
         } else if pending.acknowledged.get(&task) != Some(&snapshot) {
             // Not the same once more, but something nobody asked for.
             out.push(Decision::Discard { checkpoint, snapshots: vec![snapshot] });
@@ -233,6 +256,7 @@ impl Coordinator {
             let result = Ok((id, location.clone()));
             out.push(Decision::Answer { request: request.request, result });
         }
+        self.history.ended(id, now_ms, Outcome::Completed { location: location.clone(), discarded: false });
         self.failures.succeeded(id);
         if self.running {
             self.schedule.completed(&self.settings, now_ms);
@@ -276,6 +300,7 @@ impl Coordinator {
     /// Ends a checkpoint that is not being stored.
     pub(super) fn abort(&mut self, id: CheckpointId, reason: AbortReason, out: &mut Vec<Decision>) {
         let Some(pending) = self.pending.remove(&id) else { return };
+        self.history.ended(id, self.now_ms, Outcome::Failed { reason: reason.to_string() });
         if self.running {
             out.push(Decision::NotifyAborted { checkpoint: id, tasks: self.unfinished(), reason: reason.clone() });
         }

@@ -21,6 +21,7 @@ mod assemble;
 mod decision;
 mod fact;
 mod failures;
+mod history;
 mod machine;
 mod pending;
 mod plan;
@@ -34,6 +35,7 @@ mod tests;
 
 pub use decision::{AbortReason, Decision};
 pub use fact::{DeclineReason, Fact};
+pub use history::{AckMetrics, CheckpointRecord, Counts, History, Outcome, RestoredFrom, Sample};
 pub use machine::Coordinator;
 pub use plan::{InputEdge, JobPlan, OperatorPlan, VertexPlan};
 pub use schedule::Settings;

@@ -129,7 +129,12 @@ impl Run {
                     self.next_file += 1;
                     let snapshot = snapshot(task(*who), &format!("f{}", self.next_file));
                     self.record.acknowledged.extend(snapshot.files().map(|file| file.path.clone()));
-                    self.on(Fact::Acknowledged { checkpoint, task: task(*who), snapshot });
+                    self.on(Fact::Acknowledged {
+                        checkpoint,
+                        task: task(*who),
+                        snapshot,
+                        metrics: AckMetrics::default(),
+                    });
                 }
             }
             Step::Decline(choice, who) => {
@@ -155,7 +160,7 @@ impl Run {
             Step::Fail => self.on(Fact::JobFailed),
             Step::Restore => {
                 if !self.coordinator.running && self.coordinator.may_restore() {
-                    self.on(Fact::AllRestored { finished: Vec::new() });
+                    self.on(Fact::AllRestored { finished: Vec::new(), from: None });
                 }
             }
         }
@@ -195,7 +200,7 @@ proptest! {
             coordinator: Coordinator::new(plan(), settings, CheckpointId(5)),
             record: Record::default(), now_ms: 0, next_request: 0, next_file: 0,
         };
-        run.on(Fact::AllRestored { finished: Vec::new() });
+        run.on(Fact::AllRestored { finished: Vec::new(), from: None });
         for step in &steps {
             run.play(step);
         }
@@ -205,6 +210,9 @@ proptest! {
         }
         run.on(Fact::Stopped);
         prop_assert_eq!(run.coordinator.in_progress().count(), 0);
+        let counts = run.coordinator.history().counts();
+        prop_assert_eq!((counts.in_progress, counts.total), (0, counts.completed + counts.failed));
+        prop_assert!(run.coordinator.history().records().count() <= 3);
         prop_assert_eq!(&run.record.requests, &run.record.answered);
         let ended: BTreeSet<String> = run.record.kept.union(&run.record.discarded).cloned().collect();
         let unknown_outcomes_keep_theirs: Vec<_> = run.record.acknowledged.difference(&ended).collect();

@@ -25,6 +25,8 @@ pub struct Settings {
     pub tolerable_failures: u32,
     /// How the inputs of a task wait for each other.
     pub alignment: Alignment,
+    /// Checkpoints that are over of which the details are kept (`web.checkpoints.history`).
+    pub history: usize,
 }
 
 impl Settings {

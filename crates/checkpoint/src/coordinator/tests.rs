@@ -35,6 +35,7 @@ pub(super) fn settings() -> Settings {
         max_concurrent: 1,
         tolerable_failures: 0,
         alignment: Alignment::Aligned,
+        history: 3,
     }
 }
 
@@ -92,10 +93,13 @@ fn fact(words: &[&str]) -> Fact {
     let savepoint = |stop| Fact::SavepointRequested { request: number(1), target: "sp".to_owned(), stop };
     match words[0] {
         "tick" => Fact::Tick,
-        "up" => Fact::AllRestored { finished: Vec::new() },
-        "ack" => {
-            Fact::Acknowledged { checkpoint: id(), task: task(words[2]), snapshot: snapshot(task(words[2]), words[1]) }
-        }
+        "up" => Fact::AllRestored { finished: Vec::new(), from: None },
+        "ack" => Fact::Acknowledged {
+            checkpoint: id(),
+            task: task(words[2]),
+            snapshot: snapshot(task(words[2]), words[1]),
+            metrics: AckMetrics { async_ms: 5, ..AckMetrics::default() },
+        },
         "nack" => declined(DeclineReason::SnapshotFailed("disk full".to_owned())),
         "no" => declined(DeclineReason::NotRunning),
         "end" => Fact::TaskEnded { task: task(words[1]) },
@@ -437,7 +441,7 @@ fn a_failed_job_keeps_its_numbers() {
          500 tick ->",
     );
     let finished = vec![(task("00"), snapshot(task("00"), "old"))];
-    assert_eq!(coordinator.on(Fact::AllRestored { finished }, 600), []);
+    assert_eq!(coordinator.on(Fact::AllRestored { finished, from: None }, 600), []);
     play_on(
         &mut coordinator,
         "700 tick -> trigger 2 [01]
@@ -458,4 +462,37 @@ fn requests_are_bounded() {
         }
     }
     assert_eq!(refused, 1_500 - 1_000 - 1);
+}
+
+#[test]
+fn the_history_tells_what_became_of_them_and_what_was_slow() {
+    let mut coordinator = Coordinator::new(plan(), Settings { tolerable_failures: 9, ..settings() }, CheckpointId(1));
+    let from =
+        RestoredFrom { checkpoint: CheckpointId(9), restored_ms: 0, is_savepoint: true, location: "sp".to_owned() };
+    let _ = coordinator.on(Fact::AllRestored { finished: Vec::new(), from: Some(from) }, 0);
+    for round in 1..=5i64 {
+        let _ = coordinator.on(Fact::Tick, round * 100);
+        let checkpoint = CheckpointId(round as u64);
+        for (index, name) in (0i64..).zip(TASKS) {
+            let metrics =
+                AckMetrics { alignment_ms: index, state_bytes: 10, unaligned: round == 5, ..Default::default() };
+            let fact =
+                Fact::Acknowledged { checkpoint, task: task(name), snapshot: snapshot(task(name), "x"), metrics };
+            let _ = coordinator.on(fact, round * 100 + 10);
+        }
+        let text = if round == 2 { "bad 2".to_owned() } else { format!("ok {round}") };
+        let _ = coordinator.on(fact(&text.split(' ').collect::<Vec<_>>()), round * 100 + 20);
+    }
+    let history = coordinator.history();
+    let counts = Counts { restored: 1, total: 5, in_progress: 0, completed: 4, failed: 1 };
+    assert_eq!(history.counts(), counts);
+    assert_eq!(history.records().map(|record| record.barrier.id.0).collect::<Vec<_>>(), [5, 4, 3], "the last three");
+    let last = history.latest_completed().expect("one");
+    assert_eq!((last.type_name(), last.duration_ms(), last.latest_ack_ms()), ("UNALIGNED_CHECKPOINT", 20, 510));
+    assert_eq!(last.slowest(), Some((task("20"), "alignment", 4)));
+    assert_eq!(history.samples().map(|sample| sample.state_bytes).collect::<Vec<_>>(), [50; 4]);
+    assert_eq!(history.latest_failed().map(|record| record.barrier.id), Some(CheckpointId(2)));
+    coordinator.discarded(&[CheckpointId(4), CheckpointId(5)]);
+    let gone = |record: &CheckpointRecord| matches!(record.outcome, Outcome::Completed { discarded: true, .. });
+    assert_eq!(coordinator.history().records().map(gone).collect::<Vec<_>>(), [true, true, false]);
 }

@@ -92,6 +92,7 @@ impl Coordinator {
                 pending.ended.insert(*task);
             }
         }
+        self.history.triggered(barrier, pending.missing.len());
         self.pending.insert(barrier.id, pending);
         self.trigger_orphaned(out);
         self.store_if_complete(barrier.id, now_ms, out);

@@ -21,6 +21,7 @@ pub(super) const SAVEPOINT_DIR: Key =
 pub(super) const NUM_RETAINED: Key = Key("execution.checkpointing.num-retained", &["state.checkpoints.num-retained"]);
 pub(super) const CREATE_SUBDIR: Key =
     Key("execution.checkpointing.create-subdir", &["state.checkpoints.create-subdir"]);
+pub(super) const HISTORY: Key = Key("web.checkpoints.history", &[]);
 pub(super) const INCREMENTAL: Key = Key("execution.checkpointing.incremental", &["state.backend.incremental"]);
 pub(super) const BACKEND: Key = Key("state.backend.type", &["state.backend"]);
 pub(super) const RESTORE_PATH: Key = Key("execution.state-recovery.path", &["execution.savepoint.path"]);

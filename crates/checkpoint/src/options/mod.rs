@@ -49,6 +49,8 @@ pub struct CheckpointOptions {
     pub incremental: bool,
     /// What to restore from.
     pub restore: Option<RestoreOptions>,
+    /// Checkpoints that are over of which the details are kept (`web.checkpoints.history`).
+    pub history: usize,
     /// Keys that are set and have no effect here, for a notice.
     pub without_effect: Vec<&'static str>,
 }
@@ -161,6 +163,7 @@ impl CheckpointOptions {
             max_concurrent: if self.min_pause_ms > 0 { 1 } else { self.max_concurrent },
             tolerable_failures: self.tolerable_failures,
             alignment: self.alignment(),
+            history: self.history,
         }
     }
 }

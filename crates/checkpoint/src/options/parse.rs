@@ -94,6 +94,7 @@ impl CheckpointOptions {
             backend: backend(config)?,
             incremental: keys::INCREMENTAL.bool(config, false)?,
             restore: restore(config)?,
+            history: keys::HISTORY.count(config, 10, 0)?,
             without_effect: without_effect(config),
         };
         options.check()?;

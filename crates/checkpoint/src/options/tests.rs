@@ -37,6 +37,7 @@ fn defaults_are_flinks() {
             backend: Backend::HashMap,
             incremental: false,
             restore: None,
+            history: 10,
             without_effect: Vec::new(),
         }
     );

@@ -67,9 +67,8 @@ impl Job {
             let condemned = self.retained.discarded(id, &folder, std::iter::empty());
             return self.storage.delete(&condemned).await;
         }
-        assert_eq!(self.retained.given_up(&folder, files.iter()), Vec::<String>::new());
         let manifest = checkpoint(id.0, files.clone());
-        let stored = match self.storage.store(&manifest).await {
+        let stored = match self.storage.store(&manifest, &self.retained).await {
             Err(error) if !error.is_unknown() => {
                 let condemned = self.retained.discarded(id, &folder, std::iter::empty());
                 self.storage.delete(&condemned).await?;

@@ -42,6 +42,17 @@ pub enum StorageError {
         /// How many.
         count: usize,
     },
+    /// A file the manifest names was given up before; a bug of whoever named it.
+    #[error(
+        "'{folder}' would name '{file}', which no complete checkpoint needed any more: state stores may build only on \
+         files of checkpoints they were told are complete"
+    )]
+    GivenUp {
+        /// The checkpoint's folder.
+        folder: String,
+        /// The file.
+        file: String,
+    },
     /// Somebody else wrote there.
     #[error("'{path}' exists with other content: another job manager runs this job. This one must stop")]
     Occupied {

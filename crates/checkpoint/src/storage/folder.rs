@@ -1,5 +1,7 @@
 //! The folder of one job: files in, manifest last, and back.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -8,7 +10,7 @@ use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use crate::ids::{CheckpointId, JobId};
 use crate::manifest::{FilePlace, FileRef, Manifest, ManifestError, decode, encode};
 use crate::storage::layout::{self, METADATA, VOID};
-use crate::storage::{Condemned, Place, StorageError, resolve};
+use crate::storage::{Condemned, Place, Retained, StorageError, resolve};
 
 /// Requests to the store at one time.
 const CONCURRENT: usize = 16;
@@ -84,10 +86,15 @@ impl CheckpointStorage {
         read(&self.root, &resolve(folder, file)).await
     }
 
-    /// Makes a checkpoint exist, and says where. On an error it does not exist, unless that is
+    /// Makes a checkpoint exist, and says where. Every file it names that no complete checkpoint names is
+    /// looked for first. On an error it does not exist, unless that is
     /// [unknown](StorageError::is_unknown).
-    pub async fn store(&self, manifest: &Manifest) -> Result<Loaded, StorageError> {
+    pub async fn store(&self, manifest: &Manifest, retained: &Retained) -> Result<Loaded, StorageError> {
         let folder = self.folder(manifest.checkpoint);
+        if let Some(file) = retained.given_up(&folder.path, manifest.files()).into_iter().next() {
+            return Err(StorageError::GivenUp { folder: folder.url(&folder.path), file });
+        }
+        check_files(&folder, manifest, |path| retained.is_complete_file(path)).await?;
         put_manifest(&folder, manifest).await?;
         Ok(Loaded { manifest: manifest.clone(), folder })
     }
@@ -248,14 +255,18 @@ async fn no_manifest(folder: &Place) -> StorageError {
 
 async fn load_folder(folder: Place) -> Result<Loaded, StorageError> {
     let manifest = read_manifest(&folder).await?;
-    check_files(&folder, &manifest).await?;
+    check_files(&folder, &manifest, |_| false).await?;
     Ok(Loaded { manifest, folder })
 }
 
 /// Every file is there with its length. Their contents have checksums of their own.
-async fn check_files(folder: &Place, manifest: &Manifest) -> Result<(), StorageError> {
-    let files: std::collections::BTreeMap<String, u64> =
-        manifest.files().map(|file| (resolve(&folder.path, file).to_string(), file.bytes)).collect();
+async fn check_files(
+    folder: &Place,
+    manifest: &Manifest,
+    is_trusted: impl Fn(&str) -> bool,
+) -> Result<(), StorageError> {
+    let named = manifest.files().map(|file| (resolve(&folder.path, file).to_string(), file.bytes));
+    let files: BTreeMap<String, u64> = named.filter(|(path, _)| !is_trusted(path)).collect();
     let checks = files.iter().map(|(path, bytes)| async move {
         match folder.store.head(&Path::from(path.as_str())).await {
             Ok(meta) if meta.size == *bytes => Ok(None),

@@ -139,6 +139,11 @@ impl Retained {
         condemned
     }
 
+    /// True if a complete checkpoint names this file, by path in the store.
+    pub fn is_complete_file(&self, path: &str) -> bool {
+        self.complete.iter().any(|entry| entry.files.contains(path))
+    }
+
     fn is_needed(&self, path: &str) -> bool {
         self.complete.iter().any(|entry| entry.files.contains(path))
             || self.open.values().any(|open| open.contains(path))

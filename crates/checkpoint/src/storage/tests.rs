@@ -42,7 +42,7 @@ async fn file(storage: &CheckpointStorage, id: u64, place: FilePlace, name: &str
 async fn write(storage: &CheckpointStorage, id: u64, shared: &str) -> Loaded {
     let files =
         vec![file(storage, id, FilePlace::Shared, shared).await, file(storage, id, FilePlace::Exclusive, "own").await];
-    storage.store(&checkpoint(id, files)).await.expect("stored")
+    storage.store(&checkpoint(id, files), &Retained::restore(1, &[])).await.expect("stored")
 }
 
 #[tokio::test]
@@ -126,7 +126,32 @@ async fn names_and_manifests_are_written_once() {
         assert!(storage.put_file(CheckpointId(2), FilePlace::Shared, name, other.clone()).await.is_err(), "{name}");
     }
     write(&storage, 5, "run-5").await;
-    storage.store(&checkpoint(5, vec![])).await.expect_err("another job manager was there");
+    storage.store(&checkpoint(5, vec![]), &Retained::restore(1, &[])).await.expect_err("another job manager was there");
+}
+
+#[tokio::test]
+async fn a_manifest_with_a_hole_is_not_stored() {
+    let dir = Stores::new().open("memory:///c").expect("a place");
+    let storage = CheckpointStorage::new(&dir, &job(), true);
+    let mut retained = Retained::restore(1, &[]);
+    let missing = checkpoint(1, vec![FileRef::new(FilePlace::Shared, "run-9", 5)]);
+    let error = storage.store(&missing, &retained).await.expect_err("a hole");
+    assert!(matches!(error, StorageError::MissingFiles { count: 1, .. }), "{error}");
+    // A file that checkpoint 1 alone needed is given up when 2 completes; 3 had begun by then.
+    for id in 1..=3 {
+        retained.begun(CheckpointId(id));
+    }
+    let first = write(&storage, 1, "run-1").await;
+    let second = write(&storage, 2, "run-2").await;
+    assert_eq!(retained.stored(&first), Condemned::default());
+    let condemned = retained.stored(&second);
+    assert_eq!((condemned.manifests.len(), condemned.files.len()), (1, 0), "3 may yet name them");
+    let late = checkpoint(3, first.manifest.files().take(1).cloned().collect());
+    let error = storage.store(&late, &retained).await.expect_err("given up");
+    assert!(matches!(&error, StorageError::GivenUp { file, .. } if file.ends_with("run-1")), "{error}");
+    let folder = storage.folder(CheckpointId(3)).path;
+    assert_eq!(retained.discarded(CheckpointId(3), &folder, std::iter::empty()).files.len(), 2);
+    assert_eq!(storage.list().await.expect("listed").len(), 2);
 }
 
 #[tokio::test]
@@ -165,7 +190,7 @@ async fn a_claimed_snapshot_goes_when_it_is_subsumed_and_others_stay() {
     // The first checkpoint builds on one of the claimed files.
     let kept: Vec<FileRef> = claimed.files().filter(|file| file.path.ends_with("run-1")).cloned().collect();
     retained.begun(CheckpointId(10));
-    let loaded = storage.store(&checkpoint(10, kept.clone())).await.expect("stored");
+    let loaded = storage.store(&checkpoint(10, kept.clone()), &retained).await.expect("stored");
     let condemned = retained.stored(&loaded);
     storage.delete(&condemned).await.expect("deleted");
     assert_eq!(condemned.manifests, [format!("c/{}/chk-9/_metadata", job())]);
@@ -192,7 +217,10 @@ async fn sweeping_spares_what_is_young_named_or_owned_by_tasks() {
     assert_eq!(storage.sweep(i64::MAX).await.expect("swept"), Swept { deleted: 2, young: 0 });
     assert!(storage.latest().await.expect("whole").is_some());
     // Whoever still works on checkpoint 2 cannot complete it any more.
-    assert!(matches!(storage.store(&checkpoint(2, vec![])).await, Err(StorageError::Occupied { .. })));
+    assert!(matches!(
+        storage.store(&checkpoint(2, vec![]), &Retained::restore(1, &[])).await,
+        Err(StorageError::Occupied { .. })
+    ));
     assert_eq!(storage.list().await.expect("listed"), [(CheckpointId(1), true), (CheckpointId(2), false)]);
 }
 
