@@ -8,6 +8,7 @@ mod reading;
 mod recovery;
 mod retention;
 mod throughput;
+mod together;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
