@@ -5,6 +5,7 @@
 //! *dropped*, and that must be allowed. Everything else is refused by name, before anything stops or
 //! starts.
 
+mod assign;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use tidegate_api::error::{Error, Result};
 use crate::ids::OperatorId;
 use crate::manifest::{Manifest, OperatorEntry, StateSchema};
 
+pub use assign::{KeyedPart, SubtaskRestore, assign};
 pub use schema::SchemaChange;
 
 /// An operator of the job to be started.
