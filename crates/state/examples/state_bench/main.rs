@@ -10,8 +10,8 @@ use own::Own;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_state::{
-    Compression, Entry, KeyGroupRange, KeyRange, KeyedStore, LocalDir, Namespace, PageCache, RunStore, StoreOptions,
-    WriteBatch,
+    Compression, Entry, KeyGroupRange, KeyRange, KeyedStore, LocalDir, Namespace, PageCache, RunDir, RunStore,
+    StoreOptions, WriteBatch,
 };
 use workload::{Keys, Spread, Subject, key_of, now, peak_mb, read_modify_write, report, sorted_part, value_of};
 
@@ -20,7 +20,7 @@ const CACHE_BYTES: usize = 64 << 20;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, what, entries, options @ ..] = &arguments[..] else {
-        println!("FOLDER rmw|variable|lists|windows ENTRIES [raw] [long]");
+        println!("FOLDER rmw|variable|cold|lists|windows ENTRIES [raw] [long] [noahead]");
         return;
     };
     let entries: u64 = entries.parse().expect("a number of entries");
@@ -31,6 +31,7 @@ fn main() {
     match what.as_str() {
         "rmw" => rmw(folder, entries, Keys::Fixed, store, rows),
         "variable" => rmw(folder, entries, Keys::Variable, store, rows),
+        "cold" => cold(folder, entries, store, !options.contains(&"noahead".into())),
         "lists" => lists(folder, entries, store),
         "windows" => windows(folder, entries, store),
         _ => println!("unknown: {what}"),
@@ -106,19 +107,21 @@ fn rmw(folder: &Path, entries: u64, keys: Keys, options: StoreOptions, rows: (u6
     let begin = now();
     own.get(&first, &mut |_, _| {});
     println!("first {} lookups after {:.3} s", first.len(), begin.elapsed().as_secs_f64());
+    let mut counted = 0;
     for (spread, rows) in [(Spread::Zipf, rows.0), (Spread::Uniform, rows.1)] {
         let measured = read_modify_write(&mut own, entries, (keys, spread), rows);
+        counted += measured.rows;
         report(&format!("{entries} {keys:?} {spread:?}"), &measured);
         describe(&own);
     }
     own.settle();
     println!("settled");
     describe(&own);
-    check(&mut own, entries, keys);
+    check(&mut own, entries, counted);
 }
 
-/// Scans everything: as many entries as were loaded.
-fn check(own: &mut Own, entries: u64, _keys: Keys) {
+/// Scans everything: as many entries as were loaded, and every row counted once.
+fn check(own: &mut Own, entries: u64, counted: u64) {
     let begin = now();
     let (mut n, mut sum) = (0u64, 0u64);
     own.store
@@ -129,7 +132,31 @@ fn check(own: &mut Own, entries: u64, _keys: Keys) {
         })
         .expect("a scan");
     println!("scanned {n} entries (counted {sum}) in {:.1} s", begin.elapsed().as_secs_f64());
-    assert_eq!(n, entries);
+    assert_eq!((n, sum), (entries, counted));
+}
+
+/// Uniform rows after the files have left the page cache.
+fn cold(folder: &Path, entries: u64, options: StoreOptions, ahead: bool) {
+    let mut own = Own::create(folder, CACHE_BYTES, StoreOptions { sync: true, ..options.clone() });
+    load(&mut own, entries, Keys::Fixed);
+    let snapshot = own.last.take().expect("a snapshot");
+    for file in &snapshot.files {
+        let path = folder.join(&file.name);
+        let of = format!("if={}", path.display());
+        let status = std::process::Command::new("dd").args([&of, "iflag=nocache", "count=0", "status=none"]).status();
+        assert!(status.expect("dd runs").success());
+    }
+    let local = LocalDir::new(folder).expect("a folder");
+    let dir: Arc<dyn RunDir> = if ahead { Arc::new(local) } else { Arc::new(own::NoAhead(local)) };
+    let options = StoreOptions { file_prefix: "again".into(), ..options };
+    let cache = Arc::new(PageCache::new(CACHE_BYTES));
+    let (store, _) = RunStore::restore(dir, options, cache, &[snapshot], KeyGroupRange::new(0, 128)).expect("files");
+    let mut own = Own::new(store);
+    own.merge_on = false;
+    for batches in [1, 60] {
+        let measured = read_modify_write(&mut own, entries, (Keys::Fixed, Spread::Uniform), batches * 8_192);
+        report(&format!("cold, read ahead {ahead}, {batches} batches"), &measured);
+    }
 }
 
 /// Rows of a join side: each appends one element to one of `entries` lists.

@@ -2,12 +2,14 @@
 
 use super::workload::{Subject, VALUE_BYTES};
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use tidegate_state::io::{Append, ReadAt};
 use tidegate_state::{
     Entry, FlushJob, FlushResult, JobCost, KeyGroupRange, KeyedStore, LocalDir, MergeJob, MergeResult, Namespace,
-    PageCache, RunSetDescriptor, RunStore, StoreOptions, WriteBatch,
+    PageCache, RunDir, RunSetDescriptor, RunStore, StoreOptions, WriteBatch,
 };
 
 enum Done {
@@ -173,5 +175,38 @@ impl Subject for Own {
         }
         self.last = Some(snapshot);
         self.store.release(old).expect("the old snapshot is released");
+    }
+}
+
+/// A folder whose files are read as they come, without asking ahead.
+pub struct NoAhead(pub LocalDir);
+
+struct Plain(Arc<dyn ReadAt>);
+
+impl ReadAt for Plain {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+}
+
+impl RunDir for NoAhead {
+    fn create(&self, name: &str) -> io::Result<Box<dyn Append>> {
+        self.0.create(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadAt>> {
+        Ok(Arc::new(Plain(self.0.open(name)?)))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
     }
 }
