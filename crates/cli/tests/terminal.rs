@@ -182,6 +182,7 @@ fn a_table_is_paged_and_fits_every_size() {
     let narrow =
         tmux.wait_until("five rows", |s| s.contains("name 5") && !s.contains("name 6") && s.lines().count() == 8);
     assert!(narrow.lines().all(|l| l.chars().count() <= 30), "{narrow}");
+    assert_eq!(narrow.lines().next(), Some(" Table | finished | rows 1-..."), "the last character is there");
     tmux.press(&["Right", "Right"]);
     tmux.wait("a longer text of row 5");
     tmux.resize(120, 40);

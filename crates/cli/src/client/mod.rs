@@ -13,6 +13,7 @@ pub mod input;
 mod interrupt;
 pub mod jobs;
 pub mod mailbox;
+mod settings;
 mod shell;
 mod terminal;
 #[cfg(unix)]
@@ -78,7 +79,7 @@ fn interactive(args: &SqlArgs, terminal: Terminal) -> Result<ExitCode> {
     let mailbox = Arc::new(Mailbox::new(terminal.shows_output));
     let console = Console::interactive(args.session.quiet, mailbox.clone());
     let (session, engine) = session(args, &console)?;
-    shell::check_settings(session.config())?;
+    settings::check(session.config())?;
     let target = target(args, engine.clone())?;
     // Before anything else changes the terminal's modes, and so goes back to these.
     #[cfg(unix)]

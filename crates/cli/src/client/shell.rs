@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use tidegate_api::config::Configuration;
 use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_server::ClusterAccess;
 use tidegate_sql::ast::Statement;
@@ -23,22 +22,12 @@ use super::mailbox::Mailbox;
 use super::terminal::{self, Terminal};
 use super::view::screen::ViewScreen;
 use super::view::{Progress, ViewMode};
-use super::words::SETTINGS;
-use super::{caret, help, jobs};
+use super::{caret, help, jobs, settings};
 use crate::collect::{TableauScreen, time_cost};
 use crate::console::{Console, print_out, say};
 use crate::engine::{Engine, Running};
 use crate::script::{STOP_WAIT, Target, select_is_local, submitted_text};
 use crate::tableau;
-
-/// How a SELECT shows its rows.
-const RESULT_MODE: &str = "sql-client.execution.result-mode";
-/// How many rows a view keeps.
-const ROWS_MAX: &str = "sql-client.execution.max-table-result.rows";
-/// Whether a result says how long it took.
-const PRINT_TIME_COST: &str = "sql-client.display.print-time-cost";
-/// Flink's default of [`ROWS_MAX`].
-const ROWS_MAX_AT_FIRST: usize = 1_000_000;
 
 /// An interactive session.
 pub struct Shell {
@@ -174,8 +163,8 @@ impl Shell {
         if let Statement::Set(Some((key, value))) = parse_statement(statement)? {
             let mut config = self.session.config().clone();
             config.set(key.trim(), value.trim());
-            check_settings(&config)?;
-            if key.trim().starts_with("sql-client.") && !is_setting(key.trim()) {
+            settings::check(&config)?;
+            if key.trim().starts_with("sql-client.") && !settings::is_known(key.trim()) {
                 self.console.notice(&format!("[WARNING] Tidegate makes no use of the key '{}'.", key.trim()));
             }
         }
@@ -196,7 +185,7 @@ impl Shell {
 
     /// A finished table, with the time it took if that is wanted.
     fn table(&self, text: &str, started_ms: i64) -> Result<()> {
-        let time = match self.prints_time()? {
+        let time = match settings::prints_time(self.session.config())? {
             true => time_cost((self.engine.now_ms())() - started_ms),
             false => String::new(),
         };
@@ -217,13 +206,9 @@ impl Shell {
         }
     }
 
-    fn prints_time(&self) -> Result<bool> {
-        self.session.config().bool(PRINT_TIME_COST, true)
-    }
-
     /// The view of a SELECT; `None` is the tableau, and what a terminal that cannot show views gets.
     fn view_mode(&self) -> Result<Option<ViewMode>> {
-        let mode = result_mode(self.session.config())?;
+        let mode = settings::result_mode(self.session.config())?;
         Ok(mode.filter(|_| self.terminal.can_edit && self.terminal.shows_output))
     }
 
@@ -309,7 +294,7 @@ impl Shell {
     }
 
     fn select_as_tableau(&self, job: PlannedJob) -> Result<()> {
-        let clock = self.prints_time()?.then(|| self.engine.now_ms());
+        let clock = settings::prints_time(self.session.config())?.then(|| self.engine.now_ms());
         self.console.show_on(Some(Arc::new(TableauScreen { console: self.console.clone(), clock })));
         let running = self.runtime.block_on(async { self.engine.start(job.graph) })?;
         match self.wait_or_cancel(&running) {
@@ -321,7 +306,7 @@ impl Shell {
     }
 
     fn select_in_view(&self, job: PlannedJob, mode: ViewMode) -> Result<()> {
-        let screen = Arc::new(ViewScreen::new(mode, rows_max(self.session.config())?));
+        let screen = Arc::new(ViewScreen::new(mode, settings::rows_max(self.session.config())?));
         self.console.show_on(Some(screen.clone()));
         let running = Arc::new(self.runtime.block_on(async { self.engine.start(job.graph) })?);
         let (watched, told) = (running.clone(), screen.clone());
@@ -382,39 +367,6 @@ impl Shell {
 
     async fn cancel_all(&self) {
         let _ = tokio::time::timeout(STOP_WAIT, self.engine.cancel_all()).await;
-    }
-}
-
-/// Fails if a setting of the client makes no sense; Flink would fail only when it uses it.
-pub fn check_settings(config: &Configuration) -> Result<()> {
-    result_mode(config)?;
-    rows_max(config)?;
-    config.bool(PRINT_TIME_COST, true)?;
-    tableau::max_column_width(config).map(|_| ())
-}
-
-/// Whether the client heeds the key.
-fn is_setting(key: &str) -> bool {
-    key == "sql-client.display.max-column-width" || SETTINGS.iter().any(|(name, _)| *name == key)
-}
-
-fn rows_max(config: &Configuration) -> Result<usize> {
-    match config.usize(ROWS_MAX, ROWS_MAX_AT_FIRST)? {
-        0 => Err(Error::invalid(format!("{ROWS_MAX} takes a whole number above 0."))),
-        rows => Ok(rows),
-    }
-}
-
-/// The view that is asked for; `None` is the tableau.
-fn result_mode(config: &Configuration) -> Result<Option<ViewMode>> {
-    let mode = config.get(RESULT_MODE).unwrap_or("table");
-    match mode.to_ascii_lowercase().as_str() {
-        "table" => Ok(Some(ViewMode::Table)),
-        "changelog" => Ok(Some(ViewMode::Changelog)),
-        "tableau" => Ok(None),
-        _ => Err(Error::invalid(format!(
-            "Could not parse value '{mode}' for key '{RESULT_MODE}': expected table, changelog or tableau."
-        ))),
     }
 }
 

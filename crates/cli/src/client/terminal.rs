@@ -12,6 +12,7 @@ use crossterm::{cursor, queue};
 use tidegate_api::{Error, Result};
 
 use super::view::render::{Line, Look};
+use crate::tableau::display_width;
 
 /// Whether a view has the terminal.
 static FULL_SCREEN: AtomicBool = AtomicBool::new(false);
@@ -63,16 +64,16 @@ impl FullScreen {
         (usize::from(width), usize::from(height))
     }
 
-    /// Shows these lines and nothing else.
-    pub fn show(&self, lines: &[Line]) -> Result<()> {
+    /// Shows these lines and nothing else, on a screen of this width and height.
+    pub fn show(&self, lines: &[Line], (width, height): (usize, usize)) -> Result<()> {
         let mut frame: Vec<u8> = Vec::new();
-        self.paint(&mut frame, lines).map_err(broken)?;
+        self.paint(&mut frame, lines, width, height).map_err(broken)?;
         let mut out = io::stdout().lock();
         out.write_all(&frame).and_then(|()| out.flush()).map_err(broken)
     }
 
-    fn paint(&self, out: &mut Vec<u8>, lines: &[Line]) -> io::Result<()> {
-        for (row, line) in lines.iter().enumerate() {
+    fn paint(&self, out: &mut Vec<u8>, lines: &[Line], width: usize, height: usize) -> io::Result<()> {
+        for (row, line) in lines.iter().take(height).enumerate() {
             queue!(out, cursor::MoveTo(0, row as u16))?;
             match line.look {
                 // Not colours: without them nobody would see where the rows end and which is looked at.
@@ -86,9 +87,15 @@ impl FullScreen {
             if self.colours {
                 queue!(out, ResetColor)?;
             }
-            queue!(out, Clear(ClearType::UntilNewLine))?;
+            // After a full line the cursor is on its last character, which must stay.
+            if display_width(&line.text) < width {
+                queue!(out, Clear(ClearType::UntilNewLine))?;
+            }
         }
-        queue!(out, Clear(ClearType::FromCursorDown))
+        match lines.len() < height {
+            true => queue!(out, cursor::MoveTo(0, lines.len() as u16), Clear(ClearType::FromCursorDown)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl ViewScreen {
                 }
                 let Some(view) = &mut state.view else {
                     drop(state);
-                    screen.show(&render::waiting(width))?;
+                    screen.show(&render::waiting(width), (width, height))?;
                     if self.wait(Duration::from_millis(TICK_MS), interrupts, height)? == Next::Quit {
                         return Ok(());
                     }
@@ -85,7 +85,7 @@ impl ViewScreen {
                 let lines = (dirty || due || has_ended).then(|| render::lines(view, width, height));
                 drop(state);
                 if let Some(lines) = lines {
-                    screen.show(&lines)?;
+                    screen.show(&lines, (width, height))?;
                     drawn = Some((changes, now_ms()));
                 }
                 refresh_ms.unwrap_or(TICK_MS)
