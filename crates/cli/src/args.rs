@@ -77,12 +77,8 @@ pub struct DemoArgs {
     /// The same seed makes the same clicks
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Port of the REST API [default: a free one]
-    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
-    pub port: u16,
-    /// Use this Kafka and a new topic on it instead of the broker inside
-    #[arg(long, value_name = "HOST:PORT")]
-    pub bootstrap: Option<String>,
+    #[command(flatten)]
+    pub stage: StageArgs,
     /// A log instead of the live view, as where no terminal is
     #[arg(long)]
     pub plain: bool,
@@ -94,6 +90,17 @@ pub struct DemoArgs {
     pub command: Option<DemoCommand>,
 }
 
+/// Where a demo plays.
+#[derive(Debug, Args)]
+pub struct StageArgs {
+    /// Port of the REST API [default: a free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+    /// Use this Kafka and a new topic on it instead of the broker inside
+    #[arg(long, value_name = "HOST:PORT")]
+    pub bootstrap: Option<String>,
+}
+
 /// What else there is to see.
 #[derive(Debug, Subcommand)]
 pub enum DemoCommand {
@@ -102,6 +109,8 @@ pub enum DemoCommand {
         /// Without the pauses between the clicks
         #[arg(long)]
         fast: bool,
+        #[command(flatten)]
+        stage: StageArgs,
     },
 }
 

@@ -13,7 +13,7 @@ use super::say_lines;
 use super::stage::{Place, Stage};
 use super::story::{Side, Story};
 use super::terminal;
-use crate::args::DemoArgs;
+use crate::args::StageArgs;
 use crate::signals::Signals;
 
 /// Between two events, as the lab's producer sends them.
@@ -27,9 +27,9 @@ const QUERIES: [Query; 3] =
     [Query { id: "d0", delay_ms: 0 }, Query { id: "d5", delay_ms: 5_000 }, Query { id: "d10", delay_ms: 10_000 }];
 
 /// Plays the lab to its end.
-pub async fn lab(args: &DemoArgs, fast: bool, signals: &Signals) -> Result<()> {
+pub async fn lab(args: &StageArgs, fast: bool, signals: &Signals) -> Result<()> {
     let events = events()?;
-    let mut stage = Stage::open(args.bootstrap.as_deref(), "clicks1", 1, args.port).await?;
+    let mut stage = Stage::open(args, "clicks1", 1).await?;
     stage.run(&script(&stage.place), 1).await?;
     let delays: Vec<i64> = QUERIES.iter().map(|q| q.delay_ms).collect();
     let mut story = Story::new(&events, &delays, terminal::text_width());

@@ -174,7 +174,9 @@ pub async fn live(args: &DemoArgs, signals: &Signals) -> Result<()> {
     }
     match wish {
         Wish::Interrupt => {
-            signals.interrupt();
+            if !signals.came() {
+                signals.interrupt();
+            }
             Err(Error::cancelled())
         }
         _ => Ok(()),
@@ -189,7 +191,7 @@ async fn open(args: &DemoArgs) -> Result<(Arc<Show>, Plan, String)> {
         partitions: u32::from(args.partitions),
         seed: args.seed,
     };
-    let mut stage = Stage::open(args.bootstrap.as_deref(), "clicks", plan.partitions, args.port).await?;
+    let mut stage = Stage::open(&args.stage, "clicks", plan.partitions).await?;
     let script = script(&stage.place);
     print_out(&format!("{}\n", script.trim_end()))?;
     print_out(&format!(

@@ -32,11 +32,11 @@ use text::Line;
 /// Runs what was asked for.
 pub async fn demo(args: DemoArgs, signals: Signals) -> Result<()> {
     if args.script {
-        let bootstrap = args.bootstrap.unwrap_or_else(|| "localhost:9092".to_owned());
+        let bootstrap = args.stage.bootstrap.unwrap_or_else(|| "localhost:9092".to_owned());
         return print_out(&live::script(&Place { bootstrap, topic: "clicks".into() }));
     }
     match &args.command {
-        Some(DemoCommand::Lab { fast }) => lab::lab(&args, *fast, &signals).await,
+        Some(DemoCommand::Lab { fast, stage }) => lab::lab(stage, *fast, &signals).await,
         None => live::live(&args, &signals).await,
     }
 }

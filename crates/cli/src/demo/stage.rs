@@ -14,7 +14,8 @@ use tidegate_sql::script::split_script;
 use tidegate_sql::session::{Outcome, Session};
 
 use super::results::Results;
-use crate::console::Console;
+use crate::args::StageArgs;
+use crate::console::{Console, say};
 use crate::engine::{Engine, Running};
 use crate::rest;
 
@@ -53,13 +54,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts the broker, unless `bootstrap` names one, and REST, and makes the topic.
-    pub async fn open(bootstrap: Option<&str>, topic: &str, partitions: u32, rest_port: u16) -> Result<Stage> {
-        let (broker, place) = match bootstrap {
+    /// Starts the broker, unless there is one to be used, and REST, and makes the topic.
+    pub async fn open(args: &StageArgs, topic: &str, partitions: u32) -> Result<Stage> {
+        let (broker, place) = match &args.bootstrap {
             Some(bootstrap) => {
                 // On somebody's Kafka each demo has a topic of its own.
                 let topic = format!("tidegate_demo_{topic}_{}", std::process::id());
-                (None, Place { bootstrap: bootstrap.to_owned(), topic })
+                (None, Place { bootstrap: bootstrap.clone(), topic })
             }
             None => {
                 let options = BrokerOptions { report: Report::silent(), ..BrokerOptions::default() };
@@ -75,7 +76,7 @@ impl Stage {
         let console = Console::new(true);
         let print = Arc::new(PrintFactory { out: Some(results.clone()) });
         let engine = Arc::new(Engine::with(&Configuration::default(), console, vec![print])?);
-        let rest = rest::serve(engine.clone(), "127.0.0.1", rest_port).await?;
+        let rest = rest::serve(engine.clone(), "127.0.0.1", args.port).await?;
         let producer = Producer::new(&place.bootstrap)?;
         producer.create_topic(&place.topic, partitions as i32).await?;
         Ok(Stage { place, rest, producer, results, engine, job: None, broker })
@@ -144,7 +145,13 @@ impl Stage {
     /// Stops everything, in order.
     pub async fn close(self) {
         let _ = tokio::time::timeout(STOP_WAIT, self.engine.cancel_all()).await;
-        let Stage { producer, broker, .. } = self;
+        let Stage { producer, broker, place, .. } = self;
+        if broker.is_none()
+            && let Err(e) = producer.delete_topic(&place.topic).await
+        {
+            // The demo is over and has told what it knows.
+            say(&format!("warning: {e}"));
+        }
         // The producer first, or it would look for the broker.
         let _ = tokio::task::spawn_blocking(move || drop((producer, broker))).await;
     }

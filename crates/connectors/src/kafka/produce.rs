@@ -59,9 +59,25 @@ impl Producer {
         let failed = |why: String| {
             Error::job(format!("Topic '{topic}' cannot be made on Kafka at '{}': {why}.", self.bootstrap))
         };
-        let answers = self.admin.create_topics([&wanted], &options).await.map_err(|e| failed(e.to_string()))?;
+        // The client says only that time is over; why is what the network said before.
+        let reason = || self.admin.inner().context().last_error();
+        let answers = self.admin.create_topics([&wanted], &options).await;
+        let answers = answers.map_err(|e| failed(reason().unwrap_or_else(|| e.to_string())))?;
         match answers.into_iter().next() {
             Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Err(failed("it exists already".into())),
+            Some(Err((_, code))) => Err(failed(code.to_string())),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    /// Removes a topic.
+    pub async fn delete_topic(&self, topic: &str) -> Result<()> {
+        let options = AdminOptions::new().request_timeout(Some(TIMEOUT)).operation_timeout(Some(TIMEOUT));
+        let failed = |why: String| {
+            Error::job(format!("Topic '{topic}' cannot be removed from Kafka at '{}': {why}.", self.bootstrap))
+        };
+        let answers = self.admin.delete_topics(&[topic], &options).await.map_err(|e| failed(e.to_string()))?;
+        match answers.into_iter().next() {
             Some(Err((_, code))) => Err(failed(code.to_string())),
             Some(Ok(_)) | None => Ok(()),
         }
