@@ -1,16 +1,27 @@
-//! The lab of `examples/lab`, on the `tidegate` binary, a real Kafka broker and the Python producer:
-//! each result must come after exactly the row that brings it, and all at once must give the same.
+//! The lab of `examples/lab`, on the `tidegate` binary, each kind of Kafka broker and the Python
+//! producer: each result must come after exactly the row that brings it, and all at once must give the same.
 #![allow(clippy::disallowed_methods)] // a test of a process reads the wall clock
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidegate_testing::kafka::{self, Kafka};
+use tidegate_testing::each_broker;
+use tidegate_testing::kafka::{self, Kafka, Kind};
 use tidegate_testing::lab::{self, Stepper};
 use tidegate_testing::process::{Tidegate, binary, free_port};
 use tidegate_testing::rest::Rest;
 use tidegate_testing::wait_for;
+
+each_broker! {
+    a_window_waits_for_the_watermark_however_long,
+    each_delay_gives_its_results_after_its_rows,
+    late_rows_and_dropped_rows_are_told_apart,
+    all_at_once_gives_the_same_counts,
+    all_at_once_gives_the_same_counts_in_parallel,
+    all_at_once_gives_the_same_late_rows,
+    all_at_once_gives_the_same_late_rows_in_parallel,
+}
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// 2026-10-01 10:00:00 UTC.
@@ -99,8 +110,8 @@ impl Job {
     }
 }
 
-fn environment() -> Option<(&'static Kafka, &'static Path)> {
-    Some((kafka::shared()?, lab::python()?))
+fn environment(kind: Kind) -> Option<(&'static Kafka, &'static Path)> {
+    Some((kafka::shared(kind)?, lab::python()?))
 }
 
 fn count(name: &str, start: u32, n: u32) -> String {
@@ -145,9 +156,8 @@ fn experiment_3() -> BTreeMap<usize, Vec<String>> {
     ])
 }
 
-#[test]
-fn a_window_waits_for_the_watermark_however_long() {
-    let Some((kafka, python)) = environment() else { return };
+fn a_window_waits_for_the_watermark_however_long(kind: Kind) {
+    let Some((kafka, python)) = environment(kind) else { return };
     let job = Job::start(kafka, "s1.sql", &[]);
     lab::send_all(python, kafka.bootstrap(), &job.topic, &lab::file("before.txt"));
     let ids = [
@@ -175,8 +185,8 @@ fn a_window_waits_for_the_watermark_however_long() {
 }
 
 /// Sends the 41 rows one by one; after each, exactly what it brings must be there.
-fn step_through(script: &str, delays: &[i64], expected: &BTreeMap<usize, Vec<String>>) {
-    let Some((kafka, python)) = environment() else { return };
+fn step_through(kind: Kind, script: &str, delays: &[i64], expected: &BTreeMap<usize, Vec<String>>) {
+    let Some((kafka, python)) = environment(kind) else { return };
     let job = Job::start(kafka, script, &[]);
     let mut producer = Stepper::start(python, kafka.bootstrap(), &job.topic, &lab::file("events.txt"));
     let (mut lines, mut largest, mut seen) = (Vec::new(), 0, 0);
@@ -198,19 +208,17 @@ fn step_through(script: &str, delays: &[i64], expected: &BTreeMap<usize, Vec<Str
     assert_eq!(lines.len(), expected.values().map(Vec::len).sum::<usize>());
 }
 
-#[test]
-fn each_delay_gives_its_results_after_its_rows() {
-    step_through("s2.sql", &[0, 5, 10], &experiment_2());
+fn each_delay_gives_its_results_after_its_rows(kind: Kind) {
+    step_through(kind, "s2.sql", &[0, 5, 10], &experiment_2());
 }
 
-#[test]
-fn late_rows_and_dropped_rows_are_told_apart() {
-    step_through("s3.sql", &[0], &experiment_3());
+fn late_rows_and_dropped_rows_are_told_apart(kind: Kind) {
+    step_through(kind, "s3.sql", &[0], &experiment_3());
 }
 
 /// Sends the 41 rows at once: the same rows must come, at any parallelism.
-fn all_at_once(script: &str, parallelism: &str, expected: &BTreeMap<usize, Vec<String>>) {
-    let Some((kafka, python)) = environment() else { return };
+fn all_at_once(kind: Kind, script: &str, parallelism: &str, expected: &BTreeMap<usize, Vec<String>>) {
+    let Some((kafka, python)) = environment(kind) else { return };
     let job = Job::start(kafka, script, &["-p", parallelism]);
     lab::send_all(python, kafka.bootstrap(), &job.topic, &lab::file("events.txt"));
     let read = wait_for(LIMIT, || job.offsets().iter().all(|offset| *offset == 40).then_some(()));
@@ -228,22 +236,18 @@ fn all_at_once(script: &str, parallelism: &str, expected: &BTreeMap<usize, Vec<S
     assert_eq!(lines, expected, "standard error:\n{}", job.process.errors());
 }
 
-#[test]
-fn all_at_once_gives_the_same_counts() {
-    all_at_once("s2.sql", "1", &experiment_2());
+fn all_at_once_gives_the_same_counts(kind: Kind) {
+    all_at_once(kind, "s2.sql", "1", &experiment_2());
 }
 
-#[test]
-fn all_at_once_gives_the_same_counts_in_parallel() {
-    all_at_once("s2.sql", "2", &experiment_2());
+fn all_at_once_gives_the_same_counts_in_parallel(kind: Kind) {
+    all_at_once(kind, "s2.sql", "2", &experiment_2());
 }
 
-#[test]
-fn all_at_once_gives_the_same_late_rows() {
-    all_at_once("s3.sql", "1", &experiment_3());
+fn all_at_once_gives_the_same_late_rows(kind: Kind) {
+    all_at_once(kind, "s3.sql", "1", &experiment_3());
 }
 
-#[test]
-fn all_at_once_gives_the_same_late_rows_in_parallel() {
-    all_at_once("s3.sql", "2", &experiment_3());
+fn all_at_once_gives_the_same_late_rows_in_parallel(kind: Kind) {
+    all_at_once(kind, "s3.sql", "2", &experiment_3());
 }

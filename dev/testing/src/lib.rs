@@ -1,16 +1,21 @@
-//! What tests of Tidegate stand on: a real Kafka broker, the lab's Python producer, and the
-//! `tidegate` binary as a child process.
+//! What tests of Tidegate stand on: Kafka brokers of two kinds, the clients of other
+//! languages, and the `tidegate` binary as a child process.
 //!
 //! These are tests' edges, so they read the wall clock and wait. Everything they start ends with the
 //! test process, however that ends.
 #![allow(clippy::disallowed_methods)]
 
+pub mod java;
 pub mod kafka;
 pub mod lab;
+pub mod leash;
 pub mod process;
 pub mod rest;
 pub mod tmux;
 mod topics;
+
+/// The Kafka client the tests speak with.
+pub use rdkafka;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

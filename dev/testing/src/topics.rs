@@ -28,11 +28,16 @@ impl Kafka {
         }
     }
 
-    /// Makes a topic with a name of its own, `<stem>-<n>`, and returns the name.
-    pub fn new_topic(&self, stem: &str, partitions: i32) -> String {
+    /// A name that nothing else on this broker has: `<stem>-<process>-<n>`.
+    pub fn new_name(&self, stem: &str) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{stem}-{}-{n}", std::process::id());
+        format!("{stem}-{}-{n}", std::process::id())
+    }
+
+    /// Makes a topic with a name of its own and returns the name.
+    pub fn new_topic(&self, stem: &str, partitions: i32) -> String {
+        let name = self.new_name(stem);
         self.create_topic(&name, partitions);
         name
     }

@@ -1,4 +1,4 @@
-//! The Kafka sink against a real broker.
+//! The Kafka sink against each kind of broker.
 
 mod support;
 
@@ -13,9 +13,21 @@ use tidegate_api::config::Configuration;
 use tidegate_api::connector::{ConnectorFactory, TableDescriptor};
 use tidegate_api::{Batch, Field, LogicalType, Schema, TypeKind};
 use tidegate_connectors::kafka::KafkaFactory;
-use tidegate_testing::kafka::{self, Kafka};
+use tidegate_testing::each_broker;
+use tidegate_testing::kafka::{self, Kafka, Kind};
 
 use support::{LIMIT, error_of, read_all, table, with_metadata, writer};
+
+each_broker! {
+    async
+    what_is_written_can_be_read_back,
+    more_than_the_send_queue_holds_waits_and_arrives,
+    keys_choose_partitions_as_javas_client_does,
+    the_fixed_partitioner_gives_each_subtask_one_partition,
+    a_null_rowtime_gives_no_record_time_and_not_the_one_before,
+    written_metadata_routes_and_describes_records,
+    a_record_that_is_not_stored_fails_the_flush,
+}
 
 fn batch(table: &TableDescriptor, columns: Vec<ArrayRef>) -> Batch {
     let mut schema = table.physical.clone();
@@ -54,9 +66,8 @@ fn text(bytes: Option<&[u8]>) -> &str {
     std::str::from_utf8(bytes.expect("some bytes")).expect("text")
 }
 
-#[tokio::test]
-async fn what_is_written_can_be_read_back() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn what_is_written_can_be_read_back(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("round-trip", 1);
     let table = table(kafka.bootstrap(), &topic, &[("scan.bounded.mode", "latest-offset")]);
     let mut writer = writer(&table, 0, None).expect("it opens");
@@ -69,9 +80,8 @@ async fn what_is_written_can_be_read_back() {
     assert_eq!(read_all(&table).await.expect("it reads").len(), 3);
 }
 
-#[tokio::test]
-async fn more_than_the_send_queue_holds_waits_and_arrives() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn more_than_the_send_queue_holds_waits_and_arrives(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("flood", 1);
     let options = [("properties.queue.buffering.max.messages", "50"), ("scan.bounded.mode", "latest-offset")];
     let table = table(kafka.bootstrap(), &topic, &options);
@@ -85,9 +95,8 @@ async fn more_than_the_send_queue_holds_waits_and_arrives() {
     assert_eq!(rows, expected, "in order");
 }
 
-#[tokio::test]
-async fn keys_choose_partitions_as_javas_client_does() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn keys_choose_partitions_as_javas_client_does(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("sink-keys", 4);
     let options = [("key.format", "json"), ("key.fields", "name"), ("value.fields-include", "EXCEPT_KEY")];
     let table = table(kafka.bootstrap(), &topic, &options);
@@ -125,9 +134,8 @@ fn murmur2(data: &[u8]) -> u32 {
     h ^ (h >> 15)
 }
 
-#[tokio::test]
-async fn the_fixed_partitioner_gives_each_subtask_one_partition() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn the_fixed_partitioner_gives_each_subtask_one_partition(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("fixed", 3);
     let table = table(kafka.bootstrap(), &topic, &[("sink.partitioner", "fixed")]);
     for subtask in 0..4 {
@@ -142,9 +150,8 @@ async fn the_fixed_partitioner_gives_each_subtask_one_partition() {
     }
 }
 
-#[tokio::test]
-async fn a_null_rowtime_gives_no_record_time_and_not_the_one_before() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_null_rowtime_gives_no_record_time_and_not_the_one_before(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("rowtime", 1);
     let mut table = table(kafka.bootstrap(), &topic, &[]);
     table.physical = Schema::new(vec![
@@ -162,9 +169,8 @@ async fn a_null_rowtime_gives_no_record_time_and_not_the_one_before() {
     assert_eq!(found[2].timestamp(), Timestamp::CreateTime(2000));
 }
 
-#[tokio::test]
-async fn written_metadata_routes_and_describes_records() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn written_metadata_routes_and_describes_records(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let (one, two) = (kafka.new_topic("route", 1), kafka.new_topic("route", 1));
     let topics = format!("{one};{two}");
     let mut table = with_metadata(table(kafka.bootstrap(), &topics, &[]), &["topic", "timestamp"]);
@@ -182,9 +188,8 @@ async fn written_metadata_routes_and_describes_records() {
     assert!(text.contains("'elsewhere'"), "{text}");
 }
 
-#[tokio::test]
-async fn a_record_that_is_not_stored_fails_the_flush() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_record_that_is_not_stored_fails_the_flush(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let options = [("properties.topic.metadata.propagation.max.ms", "100"), ("properties.delivery.timeout.ms", "2000")];
     let table = table(kafka.bootstrap(), "sink-without-topic", &options);
     let mut writer = writer(&table, 0, None).expect("it opens");

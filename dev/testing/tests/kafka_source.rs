@@ -1,4 +1,4 @@
-//! The Kafka source against a real broker.
+//! The Kafka source against each kind of broker.
 
 mod support;
 
@@ -9,9 +9,30 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use tidegate_api::connector::SourceEvent;
-use tidegate_testing::kafka::{self, Kafka};
+use tidegate_testing::each_broker;
+use tidegate_testing::kafka::{self, Kafka, Kind, Settings};
 
 use support::{Reading, error_of, read_all, table, with_metadata};
+
+each_broker! {
+    async
+    a_bounded_read_gives_every_row_once_and_ends,
+    an_empty_bounded_topic_ends_at_once,
+    startup_modes,
+    timestamps_start_and_end_a_read,
+    bounded_modes,
+    an_unbounded_read_goes_on_and_says_when_there_is_nothing,
+    a_busy_partition_does_not_hide_a_quiet_one,
+    new_partitions_are_read_from_their_beginning,
+    a_pattern_takes_whole_names,
+    metadata_columns,
+    blanks_and_tombstones_are_no_rows_but_counted,
+    a_bad_record_fails_after_the_rows_before_it_and_says_where,
+    keys_are_read_beside_values,
+    aborted_and_control_records_do_not_show_and_do_not_block,
+    a_missing_topic_is_named,
+    a_lost_broker_is_not_silence_and_reading_goes_on_when_it_is_back,
+}
 
 const BOUNDED: (&str, &str) = ("scan.bounded.mode", "latest-offset");
 
@@ -33,9 +54,8 @@ fn commit(kafka: &Kafka, group: &str, topic: &str, partition: i32, offset: i64) 
     consumer.commit(&list, CommitMode::Sync).expect("the group takes it");
 }
 
-#[tokio::test]
-async fn a_bounded_read_gives_every_row_once_and_ends() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_bounded_read_gives_every_row_once_and_ends(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = filled(kafka, "bounded", 2, 3);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
     let rows = reading.read_to_end().await.expect("it reads");
@@ -47,17 +67,15 @@ async fn a_bounded_read_gives_every_row_once_and_ends() {
     assert_eq!(place, format!("topic {topic}, partition 1, offset 2"));
 }
 
-#[tokio::test]
-async fn an_empty_bounded_topic_ends_at_once() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn an_empty_bounded_topic_ends_at_once(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("empty", 3);
     let rows = read_all(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it reads");
     assert!(rows.is_empty());
 }
 
-#[tokio::test]
-async fn startup_modes() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn startup_modes(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = filled(kafka, "startup", 1, 5);
     let group = format!("group-of-{topic}");
     commit(kafka, &group, &topic, 0, 3);
@@ -83,9 +101,8 @@ async fn startup_modes() {
     assert_eq!(read(vec![mode("group-offsets"), other(), reset]).await.expect("reset").len(), 5);
 }
 
-#[tokio::test]
-async fn timestamps_start_and_end_a_read() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn timestamps_start_and_end_a_read(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("times", 1);
     let producer: BaseProducer = kafka.client().create().expect("a producer");
     let base = 1_750_000_000_000_i64;
@@ -109,9 +126,8 @@ async fn timestamps_start_and_end_a_read() {
     assert!(read_all(&table(kafka.bootstrap(), &topic, &options)).await.expect("the end").is_empty());
 }
 
-#[tokio::test]
-async fn bounded_modes() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn bounded_modes(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = filled(kafka, "ends", 2, 4);
     let group = format!("end-of-{topic}");
     let bounded = |mode: &'static str| ("scan.bounded.mode", mode);
@@ -127,9 +143,8 @@ async fn bounded_modes() {
     assert_eq!(read_all(&table(kafka.bootstrap(), &topic, &options)).await.expect("it reads"), ["+I[0, r0]"]);
 }
 
-#[tokio::test]
-async fn an_unbounded_read_goes_on_and_says_when_there_is_nothing() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn an_unbounded_read_goes_on_and_says_when_there_is_nothing(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = filled(kafka, "live", 2, 1);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[])).await.expect("it opens");
     reading.until_quiet().await.expect("both were read and are quiet");
@@ -138,9 +153,8 @@ async fn an_unbounded_read_goes_on_and_says_when_there_is_nothing() {
     assert_eq!(reading.take(3).await.expect("it comes"), ["+I[0, r0]", "+I[10, r0]", "+I[11, null]"]);
 }
 
-#[tokio::test]
-async fn a_busy_partition_does_not_hide_a_quiet_one() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_busy_partition_does_not_hide_a_quiet_one(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("busy", 2);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[])).await.expect("it opens");
     reading.until_quiet().await.expect("both are empty");
@@ -159,9 +173,8 @@ async fn a_busy_partition_does_not_hide_a_quiet_one() {
     panic!("{quiet} quiet reports beside {} rows", reading.rows.len());
 }
 
-#[tokio::test]
-async fn new_partitions_are_read_from_their_beginning() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn new_partitions_are_read_from_their_beginning(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = filled(kafka, "grows", 1, 2);
     let options = [("scan.startup.mode", "latest-offset"), ("scan.topic-partition-discovery.interval", "1 s")];
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &options)).await.expect("it opens");
@@ -173,9 +186,8 @@ async fn new_partitions_are_read_from_their_beginning() {
     assert_eq!(reading.discover().await.expect("it asks"), 0);
 }
 
-#[tokio::test]
-async fn a_pattern_takes_whole_names() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_pattern_takes_whole_names(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = filled(kafka, "pattern", 1, 1);
     kafka.create_topic(&format!("x{topic}"), 1);
     let pattern = format!("{}-.*", topic.rsplit_once('-').expect("numbered").0);
@@ -185,9 +197,8 @@ async fn a_pattern_takes_whole_names() {
     assert_eq!(reading.read_to_end().await.expect("it reads"), ["+I[0, r0]"]);
 }
 
-#[tokio::test]
-async fn metadata_columns() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn metadata_columns(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("metadata", 1);
     let producer: BaseProducer = kafka.client().create().expect("a producer");
     let header = |key, value| Header { key, value };
@@ -206,9 +217,8 @@ async fn metadata_columns() {
     assert_eq!(rows, [expected]);
 }
 
-#[tokio::test]
-async fn blanks_and_tombstones_are_no_rows_but_counted() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn blanks_and_tombstones_are_no_rows_but_counted(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("blank", 1);
     kafka.send(&topic, 0, &[Some("{\"id\":1}"), Some(""), None, Some("{\"id\":2}")]);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
@@ -216,9 +226,8 @@ async fn blanks_and_tombstones_are_no_rows_but_counted() {
     assert_eq!((reading.metric("numBlankRecords"), reading.metric("numTombstones")), (1, 1));
 }
 
-#[tokio::test]
-async fn a_bad_record_fails_after_the_rows_before_it_and_says_where() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_bad_record_fails_after_the_rows_before_it_and_says_where(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("bad", 1);
     kafka.send(&topic, 0, &[Some("{\"id\":1}"), Some("{\"id\":\"x\"}"), Some("{\"id\":3}")]);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[BOUNDED])).await.expect("it opens");
@@ -227,9 +236,8 @@ async fn a_bad_record_fails_after_the_rows_before_it_and_says_where() {
     assert!(text.contains(&format!("topic {topic}, partition 0, offset 1")) && text.contains("'id'"), "{text}");
 }
 
-#[tokio::test]
-async fn keys_are_read_beside_values() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn keys_are_read_beside_values(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("keys", 1);
     let producer: BaseProducer = kafka.client().create().expect("a producer");
     for (key, value) in
@@ -247,9 +255,8 @@ async fn keys_are_read_beside_values() {
     assert_eq!(reading.metric("numTombstones"), 1);
 }
 
-#[tokio::test]
-async fn aborted_and_control_records_do_not_show_and_do_not_block() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn aborted_and_control_records_do_not_show_and_do_not_block(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let topic = kafka.new_topic("transactions", 1);
     let id = format!("tx-{topic}");
     let producer: BaseProducer = kafka.client().set("transactional.id", &id).create().expect("a producer");
@@ -273,9 +280,8 @@ async fn aborted_and_control_records_do_not_show_and_do_not_block() {
     producer.abort_transaction(Duration::from_secs(20)).expect("ended");
 }
 
-#[tokio::test]
-async fn a_missing_topic_is_named() {
-    let Some(kafka) = kafka::shared() else { return };
+async fn a_missing_topic_is_named(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
     let text = error_of(Reading::start(&table(kafka.bootstrap(), "no-such-topic", &[])).await);
     assert!(text.contains("Topic 'no-such-topic' does not exist") && text.contains(kafka.bootstrap()), "{text}");
 }
@@ -288,12 +294,11 @@ async fn an_unreachable_broker_is_named_in_time() {
     assert!(text.contains("Cannot reach Kafka at '127.0.0.1:1'") && text.contains("refused"), "{text}");
 }
 
-#[tokio::test]
-async fn a_lost_broker_is_not_silence_and_reading_goes_on_when_it_is_back() {
-    if kafka::shared().is_none() {
+async fn a_lost_broker_is_not_silence_and_reading_goes_on_when_it_is_back(kind: Kind) {
+    if kafka::shared(kind).is_none() {
         return;
     }
-    let mut kafka = Kafka::start().expect("the shared one started too");
+    let mut kafka = Kafka::start(kind, Settings::default()).expect("the shared one started too");
     let topic = filled(&kafka, "lost", 1, 1);
     let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &[])).await.expect("it opens");
     reading.until_quiet().await.expect("it is quiet");
