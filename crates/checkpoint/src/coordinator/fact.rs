@@ -61,7 +61,8 @@ pub enum Fact {
     TaskFinished {
         /// Which task.
         task: TaskId,
-        /// What every later manifest says of it.
+        /// What every later manifest says of it. Its files must not be a checkpoint's own
+        /// ([`crate::manifest::FilePlace::Exclusive`]), for they outlive it.
         last: TaskSnapshot,
     },
     /// The manifest of a checkpoint is stored: it exists.

@@ -10,7 +10,7 @@ use crate::coordinator::{
     AbortReason, AckMetrics, Decision, DeclineReason, Fact, History, JobPlan, Outcome, Settings, assemble,
 };
 use crate::ids::{CheckpointId, TaskId};
-use crate::manifest::TaskSnapshot;
+use crate::manifest::{FilePlace, TaskSnapshot};
 
 /// Missing tasks an error names.
 const NAMED_MAX: usize = 5;
@@ -177,6 +177,8 @@ impl Coordinator {
             self.tasks.insert(task, TaskState::Finished(last));
         }
         self.running = true;
+        // A job that failed while it stopped runs on.
+        self.stopped = false;
         self.schedule.start(&self.settings, now_ms);
     }
 
@@ -225,6 +227,7 @@ impl Coordinator {
     /// A finished task has sent all it ever will, so its last word is its acknowledgement of every
     /// checkpoint that still waits for it: for those who receive from it, the end came as the barrier.
     fn finished(&mut self, task: TaskId, last: TaskSnapshot, now_ms: i64, out: &mut Vec<Decision>) {
+        debug_assert!(last.files().all(|file| file.place != FilePlace::Exclusive), "files of {task} would go");
         let waiting: Vec<CheckpointId> = self
             .pending
             .iter_mut()

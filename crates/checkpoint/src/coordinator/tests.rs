@@ -325,7 +325,10 @@ fn stopping_with_a_savepoint_commits_and_nothing_follows() {
          200 tick ->
          210 fin 00 ->
          220 end 20 ->
-         300 tick ->",
+         300 tick ->
+         310 fail ->
+         400 up ->
+         500 tick -> trigger 2 [00 01]",
     );
 }
 

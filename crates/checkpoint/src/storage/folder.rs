@@ -59,6 +59,11 @@ impl CheckpointStorage {
         CheckpointStorage { root, is_own_root: create_subdir }
     }
 
+    /// The folder of the job.
+    pub fn root(&self) -> &Place {
+        &self.root
+    }
+
     /// The folder of a checkpoint.
     pub fn folder(&self, id: CheckpointId) -> Place {
         Place { path: layout::checkpoint_folder(&self.root.path, id), ..self.root.clone() }

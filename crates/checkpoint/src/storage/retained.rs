@@ -38,6 +38,8 @@ pub struct Retained {
     /// In progress, with the files acknowledged so far.
     open: BTreeMap<CheckpointId, BTreeSet<String>>,
     latest_begun: CheckpointId,
+    /// Files of finished tasks: every later checkpoint will name them.
+    carried: BTreeSet<String>,
     /// Files that nobody is known to need, and the newest checkpoint that had begun by then.
     doomed: BTreeMap<String, CheckpointId>,
 }
@@ -55,6 +57,7 @@ impl Retained {
             max: max.max(1),
             complete: complete.iter().map(entry).collect(),
             open: BTreeMap::new(),
+            carried: BTreeSet::new(),
             latest_begun: complete.iter().map(|l| l.manifest.checkpoint).max().unwrap_or(CheckpointId(0)),
             doomed: BTreeMap::new(),
         }
@@ -76,6 +79,12 @@ impl Retained {
         if let Some(open) = self.open.get_mut(&id) {
             open.extend(paths(folder, files));
         }
+    }
+
+    /// A task is finished and left these files, which are not a checkpoint's own.
+    pub fn carried<'a>(&mut self, root: &Path, files: impl Iterator<Item = &'a FileRef>) {
+        // Any checkpoint's folder resolves them alike.
+        self.carried.extend(paths(&root.clone().join("chk-0"), files));
     }
 
     /// Files that `files` names and that were given up already: a manifest that names them must not be
@@ -130,11 +139,12 @@ impl Retained {
     pub fn all(&mut self) -> Condemned {
         let mut condemned = Condemned::default();
         let open = std::mem::take(&mut self.open);
+        let carried = std::mem::take(&mut self.carried);
         for entry in std::mem::take(&mut self.complete) {
             condemned.manifests.push(entry.manifest);
             self.doom(entry.files);
         }
-        self.doom(open.into_values().flatten());
+        self.doom(open.into_values().flatten().chain(carried));
         self.collect(&mut condemned);
         condemned
     }
@@ -145,8 +155,7 @@ impl Retained {
     }
 
     fn is_needed(&self, path: &str) -> bool {
-        self.complete.iter().any(|entry| entry.files.contains(path))
-            || self.open.values().any(|open| open.contains(path))
+        self.is_complete_file(path) || self.carried.contains(path) || self.open.values().any(|open| open.contains(path))
     }
 
     fn doom(&mut self, files: impl IntoIterator<Item = String>) {

@@ -154,6 +154,20 @@ async fn a_manifest_with_a_hole_is_not_stored() {
     assert_eq!(storage.list().await.expect("listed").len(), 2);
 }
 
+#[test]
+fn files_of_finished_tasks_outlive_the_checkpoints_that_name_them() {
+    let dir = Stores::new().open("memory:///c").expect("a place");
+    let storage = CheckpointStorage::new(&dir, &job(), true);
+    let mut retained = Retained::restore(1, &[]);
+    let last = [FileRef::new(FilePlace::Shared, "last", 1)];
+    retained.carried(&storage.root().path, last.iter());
+    retained.begun(CheckpointId(1));
+    let folder = storage.folder(CheckpointId(1)).path;
+    retained.acknowledged(CheckpointId(1), &folder, last.iter());
+    assert_eq!(retained.discarded(CheckpointId(1), &folder, last.iter()), Condemned::default());
+    assert_eq!(retained.all().files, [format!("c/{}/shared/last", job())]);
+}
+
 #[tokio::test]
 async fn savepoints_stand_alone_and_can_be_moved() {
     let stores = Stores::new();
