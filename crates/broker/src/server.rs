@@ -60,7 +60,7 @@ pub enum BrokerError {
         reason: String,
     },
     /// The folder cannot be read or written.
-    #[error("Cannot use the data in '{}': {source}", path.display())]
+    #[error("Cannot use the data in '{}': {source}. Take a folder that this user may read and write.", path.display())]
     Data {
         /// The folder or file.
         path: PathBuf,

@@ -1,6 +1,6 @@
 //! `tidegate broker`: a Kafka-protocol broker for development.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use tidegate_api::{Error, Result};
 use tidegate_broker::{Broker, BrokerOptions};
@@ -55,13 +55,8 @@ fn greeting(args: &BrokerArgs, broker: &Broker) -> String {
 }
 
 fn warning(address: SocketAddr) -> String {
-    let reach = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => "every network of this machine",
-        IpAddr::V6(ip) if ip.is_unspecified() => "every network of this machine",
-        _ => "that address's network",
-    };
     format!(
-        "warning: whoever is in {reach} can read, write and delete everything at {address}: there is no TLS and no \
-         authentication"
+        "warning: everybody who reaches {address} over a network can read, write and delete everything: there is no \
+         TLS and no authentication"
     )
 }

@@ -200,3 +200,129 @@ impl Walk<'_> {
 fn inside(field: &str, reason: String) -> String {
     format!("{field}: {reason}")
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::{Buf, BufMut, Bytes, BytesMut};
+    use kafka_protocol::messages::RequestKind;
+
+    use super::*;
+    use crate::wire::apis::SERVED;
+
+    /// Writes a value of every shape, with two elements in each array and everything there that may be.
+    struct Sample {
+        bytes: BytesMut,
+        version: i16,
+        flexible: bool,
+    }
+
+    impl Sample {
+        fn of(fields: Fields, version: i16, flexible: bool) -> Bytes {
+            let mut sample = Sample { bytes: BytesMut::new(), version, flexible };
+            sample.structure(fields);
+            sample.bytes.freeze()
+        }
+
+        fn structure(&mut self, fields: Fields) {
+            for field in fields {
+                if field.tag.is_none() && (field.low..=field.high).contains(&self.version) {
+                    self.value(&field.kind);
+                }
+            }
+            if !self.flexible {
+                return;
+            }
+            let tagged: Vec<_> =
+                fields.iter().filter_map(|f| f.tag.filter(|_| self.version >= f.low).map(|tag| (tag, f))).collect();
+            self.bytes.put_u8(tagged.len() as u8 + 1);
+            for (tag, field) in tagged {
+                let mut inner = Sample { bytes: BytesMut::new(), version: self.version, flexible: true };
+                inner.value(&field.kind);
+                self.tagged(tag as u8, &inner.bytes);
+            }
+            // One that nobody knows.
+            self.tagged(100, b"unknown");
+        }
+
+        fn tagged(&mut self, tag: u8, value: &[u8]) {
+            self.bytes.put_u8(tag);
+            self.bytes.put_u8(value.len() as u8);
+            self.bytes.put(value);
+        }
+
+        fn value(&mut self, kind: &Kind) {
+            match kind {
+                Kind::Fixed(bytes) => self.bytes.put_bytes(0, *bytes),
+                Kind::String => {
+                    if self.flexible {
+                        self.bytes.put_u8(3)
+                    } else {
+                        self.bytes.put_i16(2)
+                    }
+                    self.bytes.put(&b"ab"[..]);
+                }
+                Kind::Bytes => {
+                    self.length(3);
+                    self.bytes.put(&b"xyz"[..]);
+                }
+                Kind::Array(element) => {
+                    self.length(2);
+                    self.value(element);
+                    self.value(element);
+                }
+                Kind::Struct(fields) => self.structure(fields),
+                Kind::OptionStruct(fields) => {
+                    self.bytes.put_i8(1);
+                    self.structure(fields);
+                }
+            }
+        }
+
+        fn length(&mut self, length: u8) {
+            if self.flexible { self.bytes.put_u8(length + 1) } else { self.bytes.put_i32(i32::from(length)) }
+        }
+    }
+
+    fn samples() -> impl Iterator<Item = (ApiKey, i16, bool, Bytes)> {
+        SERVED.iter().flat_map(|api| {
+            (api.low..=api.high).map(|version| {
+                let flexible = api.key.request_header_version(version) >= 2;
+                let fields = shapes::of(api.key).expect("what is served has a shape");
+                (api.key, version, flexible, Sample::of(fields, version, flexible))
+            })
+        })
+    }
+
+    /// What is written by a shape is read by the codec to the last byte, and passes the walk.
+    #[test]
+    fn every_shape_is_the_codecs() {
+        for (key, version, flexible, bytes) in samples() {
+            let mut rest = bytes.clone();
+            let decoded = RequestKind::decode(key, &mut rest, version);
+            assert!(decoded.is_ok(), "{key:?} {version}: {decoded:?}");
+            assert!(!rest.has_remaining(), "{key:?} {version}: {} bytes are left", rest.remaining());
+            assert_eq!(check(key, version, flexible, &bytes), Ok(()), "{key:?} {version}");
+        }
+    }
+
+    #[test]
+    fn what_ends_too_early_is_refused_everywhere() {
+        for (key, version, flexible, bytes) in samples() {
+            for end in 0..bytes.len() {
+                assert!(check(key, version, flexible, &bytes[..end]).is_err(), "{key:?} {version} cut at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_count_needs_its_elements() {
+        // Metadata 4: an array of names, then a flag.
+        let announced = |count: i32| [&count.to_be_bytes()[..], &[0, 1, b'a', 1]].concat();
+        assert_eq!(check(ApiKey::Metadata, 4, false, &announced(1)), Ok(()));
+        let refused = check(ApiKey::Metadata, 4, false, &announced(i32::MAX)).expect_err("too many");
+        assert_eq!(refused, "topics: 2147483647 elements in 4 bytes");
+        let many = [&2_000_000_i32.to_be_bytes()[..], &vec![0; 4_000_001]].concat();
+        let refused = check(ApiKey::Metadata, 4, false, &many).expect_err("too many");
+        assert_eq!(refused, "topics: more than 1000000 elements");
+    }
+}

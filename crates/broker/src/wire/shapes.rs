@@ -443,7 +443,16 @@ const INCREMENTAL_ALTER_CONFIGS: Fields = &[
     always("validate_only", Fixed(1)),
 ];
 
-const OFFSET_DELETE: Fields = &[always("group_id", String)];
+const OFFSET_DELETE: Fields = &[
+    always("group_id", String),
+    always(
+        "topics",
+        Array(&Struct(&[
+            always("name", String),
+            always("partitions", Array(&Struct(&[always("partition_index", Fixed(4))]))),
+        ])),
+    ),
+];
 
 const DESCRIBE_CLUSTER: Fields = &[
     always("include_cluster_authorized_operations", Fixed(1)),
