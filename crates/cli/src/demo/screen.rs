@@ -12,6 +12,8 @@ const WINDOWS_MIN: usize = 3;
 const TABLE_LINES: usize = 6;
 /// Widest bar of a window.
 const BAR: usize = 8;
+/// A shorter bar says nothing.
+const BAR_MIN: usize = 4;
 
 /// How much fits side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,18 +191,19 @@ fn window_line(window: &Window, layout: Layout) -> Line {
 fn cell_line(cell: Cell, window: &Window, layout: Layout) -> Line {
     let digits = count(window.sent).len().max(3);
     let (wide, narrow) = (layout.is(Form::Wide), layout.is(Form::Narrow));
-    // Beside it stand the count and the longest word.
-    let width = layout.cell.saturating_sub(" ".len() + digits + "  complete ".len()).clamp(2, BAR);
+    // Beside a bar stand the count and the longest word.
+    let words = if wide { "  complete " } else { "  999 lost " };
+    let room = layout.cell.saturating_sub(1 + digits + words.len()).min(BAR);
+    let width = if narrow || room < BAR_MIN { 0 } else { room };
     match cell {
         Cell::Empty => Line::new(),
         Cell::Open { clicks } => {
             let word = if narrow { " ..." } else { "  open" };
-            let line = if wide { Line::of(Look::Dim, "·".repeat(width) + " ") } else { Line::new() };
-            line.add(Look::Dim, format!("{:>digits$}{word}", count(clicks)))
+            let dots = if width > 0 { "·".repeat(width) + " " } else { String::new() };
+            Line::of(Look::Dim, format!("{dots}{:>digits$}{word}", count(clicks)))
         }
         Cell::Closed { clicks, lost } => {
-            let line = if wide { bar(clicks, lost, width).add(Look::Plain, " ") } else { Line::new() };
-            let line = line.add(Look::Plain, format!("{:>digits$}", count(clicks)));
+            let line = bar(clicks, lost, width).add(Look::Plain, format!("{:>digits$}", count(clicks)));
             match (lost, narrow) {
                 (0, false) if window.settled => line.add(Look::Good, if wide { "  complete" } else { "  all" }),
                 (0, true) if window.settled => line.add(Look::Good, " all"),
@@ -212,13 +215,16 @@ fn cell_line(cell: Cell, window: &Window, layout: Layout) -> Line {
     }
 }
 
-/// How much of a window was counted, in green, and lost, in red.
+/// How much of a window was counted, in green, and lost, in red; nothing if there is no room.
 fn bar(clicks: u64, lost: u64, width: usize) -> Line {
+    if width == 0 {
+        return Line::new();
+    }
     let whole = (clicks + lost).max(1);
-    let mut red = ((lost as f64 / whole as f64) * width as f64).round() as usize;
+    let red = ((lost as f64 / whole as f64) * width as f64).round() as usize;
     // A loss is seen, however small it is.
-    red = if lost > 0 { red.clamp(1, width.max(1)) } else { 0 };
-    Line::of(Look::Good, "█".repeat(width.saturating_sub(red))).add(Look::Bad, "░".repeat(red))
+    let red = if lost > 0 { red.clamp(1, width) } else { 0 };
+    Line::of(Look::Good, "█".repeat(width - red)).add(Look::Bad, "░".repeat(red)).add(Look::Plain, " ")
 }
 
 /// What each delay has cost so far: clicks, and time.
@@ -386,6 +392,8 @@ mod tests {
         let medium = screen(60, 20);
         assert!(medium.iter().any(|l| l.contains(" 10:00:00     250  211  39 lost")), "{}", medium.join("\n"));
         assert!(medium.iter().any(|l| l.contains("idle 3.5 s")), "{}", medium.join("\n"));
+        let usual = screen(80, 24);
+        assert!(usual.iter().any(|l| l.contains("250  ████░ 211  39 lost ")), "{}", usual.join("\n"));
         let narrow = screen(40, 15);
         assert!(narrow.iter().any(|l| l.contains(" 00:00   250  211 -39  244 -6   250 all")), "{}", narrow.join("\n"));
         assert!(narrow.last().is_some_and(|l| l.contains("q quit")), "{}", narrow.join("\n"));
@@ -406,8 +414,8 @@ mod tests {
 
     #[test]
     fn a_small_loss_is_still_seen_in_the_bar() {
-        assert_eq!(bar(1_000, 1, BAR).text(), "███████░");
-        assert_eq!(bar(1_000, 0, BAR).text(), "████████");
-        assert_eq!(bar(0, 5, BAR).text(), "░░░░░░░░");
+        assert_eq!(bar(1_000, 1, BAR).text(), "███████░ ");
+        assert_eq!(bar(1_000, 0, BAR).text(), "████████ ");
+        assert_eq!(bar(0, 5, BAR).text(), "░░░░░░░░ ");
     }
 }
