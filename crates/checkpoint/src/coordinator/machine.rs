@@ -91,7 +91,9 @@ impl Coordinator {
     }
 
     /// False while a manifest is being stored: whether that checkpoint exists is not known, so a failed
-    /// job cannot choose where to restart.
+    /// job cannot choose where to restart. When it can, it asks the storage for the latest and not its
+    /// memory: a manifest whose outcome was unknown may be there, and a job that restarted before it
+    /// would give away sequences that it has given away too.
     pub fn may_restore(&self) -> bool {
         !self.pending.values().any(|pending| pending.storing)
     }

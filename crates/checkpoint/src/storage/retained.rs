@@ -158,12 +158,10 @@ impl Retained {
         self.is_complete_file(path) || self.carried.contains(path) || self.open.values().any(|open| open.contains(path))
     }
 
+    /// Candidates for deletion; [`Retained::collect`] spares those that are needed.
     fn doom(&mut self, files: impl IntoIterator<Item = String>) {
-        for file in files {
-            if !self.is_needed(&file) {
-                self.doomed.insert(file, self.latest_begun);
-            }
-        }
+        let begun = self.latest_begun;
+        self.doomed.extend(files.into_iter().map(|file| (file, begun)));
     }
 
     /// Condemns the doomed that no checkpoint still in progress can come to name.
