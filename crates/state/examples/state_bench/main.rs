@@ -20,7 +20,7 @@ const CACHE_BYTES: usize = 64 << 20;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, what, entries, options @ ..] = &arguments[..] else {
-        println!("FOLDER rmw|variable|cold|lists|windows ENTRIES [raw] [long] [noahead]");
+        println!("FOLDER rmw|variable|cold|lists|prefixes|windows ENTRIES [raw] [long] [noahead]");
         return;
     };
     let entries: u64 = entries.parse().expect("a number of entries");
@@ -33,6 +33,7 @@ fn main() {
         "variable" => rmw(folder, entries, Keys::Variable, store, rows),
         "cold" => cold(folder, entries, store, !options.contains(&"noahead".into())),
         "lists" => lists(folder, entries, store),
+        "prefixes" => prefixes(folder, entries, store),
         "windows" => windows(folder, entries, store),
         _ => println!("unknown: {what}"),
     }
@@ -211,6 +212,34 @@ fn lists(folder: &Path, entries: u64, options: StoreOptions) {
         })
         .expect("a scan");
     assert_eq!(total, appended);
+}
+
+/// Map state: `entries` keys of ten rows each in three runs; the rows of a key are read by its prefix.
+fn prefixes(folder: &Path, entries: u64, options: StoreOptions) {
+    let mut own = Own::create(folder, CACHE_BYTES, options);
+    own.merge_on = false;
+    for part in 0..3 {
+        let mut rows: Vec<_> = (0..entries)
+            .flat_map(|id| (0..10u8).filter(|row| row % 3 == part).map(move |row| (id, row)))
+            .map(|(id, row)| ([&key_of(id, Keys::Fixed)[..], &[row]].concat(), value_of(id, 0)))
+            .collect();
+        rows.sort_unstable();
+        own.write(&rows);
+        own.barrier();
+    }
+    let mut wanted: Vec<_> = (0..entries).step_by(7).map(|id| key_of(id, Keys::Fixed)).collect();
+    wanted.sort_unstable();
+    let (cpu, mut found) = (workload::cpu_seconds(), 0);
+    for prefix in &wanted {
+        let visit = &mut |_: &[u8], _: tidegate_state::Value<'_>| {
+            found += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        own.store.scan(Namespace::GLOBAL, &KeyRange::prefix(prefix), 0, visit).expect("a scan");
+    }
+    let cpu = workload::cpu_seconds() - cpu;
+    println!("{} prefixes of {found} rows: {:.2} us CPU each", wanted.len(), cpu / wanted.len() as f64 * 1e6);
+    assert_eq!(found, wanted.len() * 10);
 }
 
 /// `entries` windows of 100 keys each, written in ten flushes, read, and dropped.

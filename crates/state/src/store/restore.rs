@@ -61,6 +61,7 @@ impl RunStore {
             fill_gaps(&mut set.shards);
             set.range_deletes.sort_by_key(|delete| delete.sequence);
             set.trim_range_deletes();
+            set.split_large_shards(store.options.file_bytes)?;
         }
         let report = store.look_around(snapshots)?;
         Ok((store, report))
