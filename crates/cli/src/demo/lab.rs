@@ -37,6 +37,7 @@ pub async fn lab(args: &StageArgs, fast: bool, signals: &Signals) -> Result<()> 
     let played = tokio::select! {
         played = play(&stage, &mut story, &events, fast) => played,
         () = signals.wait() => Err(Error::cancelled()),
+        () = terminal::hangup() => Err(Error::output_closed()),
     };
     if played.is_ok() {
         say_lines(&story.ending())?;

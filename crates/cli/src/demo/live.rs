@@ -150,6 +150,11 @@ pub async fn live(args: &DemoArgs, signals: &Signals) -> Result<()> {
         ended = &mut sender => joined(ended).map(|()| Wish::Quit),
         ended = show.stage.job()?.wait() => ended.map(|()| Wish::Quit),
         () = signals.wait() => Ok(Wish::Interrupt),
+        () = terminal::hangup() => {
+            // Nobody is there to be told anything, and the view may wait for keys for ever.
+            show.stage.close().await;
+            return Err(Error::output_closed());
+        }
         () = after(limit) => Ok(Wish::Quit),
     };
     let elapsed_ms = show.elapsed_ms(Instant::now());
@@ -169,9 +174,7 @@ pub async fn live(args: &DemoArgs, signals: &Signals) -> Result<()> {
     // If it takes too long, the summary says so.
     show.stage.settle(is_settled).await?;
     say_lines(&summary::lines(&show.facts, &show.picture(elapsed_ms), terminal::text_width()))?;
-    if let Ok(show) = Arc::try_unwrap(show) {
-        show.stage.close().await;
-    }
+    show.stage.close().await;
     match wish {
         Wish::Interrupt => {
             if !signals.came() {

@@ -10,6 +10,8 @@ use super::text::{Line, Look, clock, clock_tenths, count, delay, seconds, share,
 const WINDOWS_MIN: usize = 3;
 /// Lines that the table has from the start, if there is room, so that what is below it seldom moves.
 const TABLE_LINES: usize = 6;
+/// From this height on the story is told at length.
+const TALL: usize = 28;
 /// Widest bar of a window.
 const BAR: usize = 8;
 /// A shorter bar says nothing.
@@ -32,17 +34,28 @@ struct Layout {
     label: usize,
     /// Of each delay.
     cell: usize,
+    /// Of a count.
+    digits: usize,
+    /// Of a bar; 0 if there is no room for one.
+    bar: usize,
 }
 
 impl Layout {
-    fn of(width: usize, delays: usize) -> Layout {
+    fn of(width: usize, picture: &Picture) -> Layout {
         let (form, label) = match width {
             92.. => (Form::Wide, 27),
             56.. => (Form::Medium, 17),
             _ => (Form::Narrow, 12),
         };
-        let cell = (width.saturating_sub(label + 1) / delays.max(1)).clamp(8, 27);
-        Layout { form, width, label, cell }
+        let cell = (width.saturating_sub(label + 1) / picture.delays.len().max(1)).clamp(8, 27);
+        let digits = picture.windows.iter().map(|w| count(w.sent).len()).max().unwrap_or(0).max(3);
+        let lost = |cell: &Cell| if let Cell::Closed { lost, .. } = cell { count(*lost).len() } else { 1 };
+        let lost = picture.windows.iter().flat_map(|w| &w.cells).map(lost).max().unwrap_or(1).max(2);
+        // Beside a bar stand the count and the longest word.
+        let words = ("  lost ".len() + lost).max(if form == Form::Wide { "  complete".len() } else { 0 });
+        let bar = cell.saturating_sub(2 + digits + words).min(BAR);
+        let bar = if form == Form::Narrow || bar < BAR_MIN { 0 } else { bar };
+        Layout { form, width, label, cell, digits, bar }
     }
 
     fn is(self, form: Form) -> bool {
@@ -82,11 +95,11 @@ struct Section {
 
 /// The screen's lines: at most `height`, none wider than `width`.
 pub fn lines(facts: &Facts, picture: &Picture, width: usize, height: usize) -> Vec<Line> {
-    let layout = Layout::of(width, picture.delays.len());
+    let layout = Layout::of(width, picture);
     let section = |expendable, lines| Section { expendable, lines };
     let mut above = vec![
         section(0, vec![title(facts, picture, width)]),
-        section(5, story(facts, width)),
+        section(5, story(facts, width, height)),
         section(4, vec![Line::new()]),
         section(0, vec![head(picture, layout)]),
     ];
@@ -146,14 +159,17 @@ fn title(facts: &Facts, picture: &Picture, width: usize) -> Line {
     left.pad(width.saturating_sub(time.len())).add(Look::Dim, time)
 }
 
-fn story(facts: &Facts, width: usize) -> Vec<Line> {
-    let text = format!(
+fn story(facts: &Facts, width: usize, height: usize) -> Vec<Line> {
+    let short = "A window closes when the watermark (the newest click of the slowest partition, less the delay) reaches \
+                 its end. Clicks that come later are lost.";
+    let long = format!(
         "How long should a window wait for clicks that come late? The same clicks are counted in windows of 5 s under \
          {} watermark delays. The watermark is the newest click of the slowest partition, less the delay; when it \
          reaches the end of a window, the window closes. Clicks that come later are lost.",
         ["no", "one", "two", "three"].get(facts.queries.len()).copied().unwrap_or("several")
     );
-    let text = wrap(&text, width.saturating_sub(2).min(110)).into_iter();
+    let text = if height < TALL { short } else { long.as_str() };
+    let text = wrap(text, width.saturating_sub(2).min(110)).into_iter();
     text.map(|line| Line::of(Look::Dim, format!(" {line}"))).collect()
 }
 
@@ -189,12 +205,8 @@ fn window_line(window: &Window, layout: Layout) -> Line {
 }
 
 fn cell_line(cell: Cell, window: &Window, layout: Layout) -> Line {
-    let digits = count(window.sent).len().max(3);
     let (wide, narrow) = (layout.is(Form::Wide), layout.is(Form::Narrow));
-    // Beside a bar stand the count and the longest word.
-    let words = if wide { "  complete " } else { "  999 lost " };
-    let room = layout.cell.saturating_sub(1 + digits + words.len()).min(BAR);
-    let width = if narrow || room < BAR_MIN { 0 } else { room };
+    let (digits, width) = (layout.digits, layout.bar);
     match cell {
         Cell::Empty => Line::new(),
         Cell::Open { clicks } => {
@@ -286,7 +298,13 @@ fn partitions(partitions: &[Partition], layout: Layout) -> Vec<Line> {
         let head = format!(" {:<name$}  {:>7}  {:<12}", "partition", "clicks", "newest click");
         lines.push(Line::of(Look::Strong, head));
     }
-    for partition in partitions.iter().take(SHOWN) {
+    // Those that matter to the watermark before those that do not, all in their order.
+    let ahead = |p: &Partition| p.state == Standing::Ahead;
+    let room = SHOWN.saturating_sub(partitions.iter().filter(|p| !ahead(p)).count());
+    let others = partitions.iter().filter(|p| ahead(p)).take(room);
+    let mut shown: Vec<&Partition> = partitions.iter().filter(|p| !ahead(p)).take(SHOWN).chain(others).collect();
+    shown.sort_by_key(|p| (p.name.len(), &p.name));
+    for partition in shown {
         let newest = partition.newest.map_or("-".to_owned(), |ms| layout.time_tenths(ms));
         let line = match layout.form {
             Form::Narrow => Line::of(Look::Plain, format!(" {:<name$} {newest:<8}", partition.name)),
@@ -393,7 +411,7 @@ mod tests {
         assert!(medium.iter().any(|l| l.contains(" 10:00:00     250  211  39 lost")), "{}", medium.join("\n"));
         assert!(medium.iter().any(|l| l.contains("idle 3.5 s")), "{}", medium.join("\n"));
         let usual = screen(80, 24);
-        assert!(usual.iter().any(|l| l.contains("250  ████░ 211  39 lost ")), "{}", usual.join("\n"));
+        assert!(usual.iter().any(|l| l.contains("250  █████░ 211  39 lost ")), "{}", usual.join("\n"));
         let narrow = screen(40, 15);
         assert!(narrow.iter().any(|l| l.contains(" 00:00   250  211 -39  244 -6   250 all")), "{}", narrow.join("\n"));
         assert!(narrow.last().is_some_and(|l| l.contains("q quit")), "{}", narrow.join("\n"));
@@ -410,6 +428,18 @@ mod tests {
                 assert!(script.len() <= height.max(1) && script.iter().all(|line| line.width() <= width));
             }
         }
+    }
+
+    #[test]
+    fn of_many_partitions_those_that_matter_are_shown() {
+        let mut picture = sample();
+        let ahead = picture.partitions[0].clone();
+        let more = (3..20).map(|i| Partition { name: format!("clicks-{i}"), ..ahead.clone() });
+        picture.partitions.extend(more);
+        picture.partitions[19].state = Standing::Idle { ms: 2_500 };
+        let lines = lines(&facts(), &picture, 100, 40);
+        let has = |wanted: &str| assert!(lines.iter().any(|l| l.text().contains(wanted)), "{wanted}");
+        ["clicks-0 ", "clicks-1 ", "clicks-2 ", "clicks-19", "and 14 more"].into_iter().for_each(has);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the demo plays on: a broker, a topic, the script's job, and REST to look at it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_api::config::Configuration;
@@ -50,7 +50,7 @@ pub struct Stage {
     engine: Arc<Engine>,
     job: Option<Running>,
     /// Absent if the user's Kafka is used.
-    broker: Option<Broker>,
+    broker: Mutex<Option<Broker>>,
 }
 
 impl Stage {
@@ -79,7 +79,7 @@ impl Stage {
         let rest = rest::serve(engine.clone(), "127.0.0.1", args.port).await?;
         let producer = Producer::new(&place.bootstrap)?;
         producer.create_topic(&place.topic, partitions as i32).await?;
-        Ok(Stage { place, rest, producer, results, engine, job: None, broker })
+        Ok(Stage { place, rest, producer, results, engine, job: None, broker: Mutex::new(broker) })
     }
 
     /// Runs a script with one job, and waits until the job has the partitions of all its tables.
@@ -143,16 +143,15 @@ impl Stage {
     }
 
     /// Stops everything, in order.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         let _ = tokio::time::timeout(STOP_WAIT, self.engine.cancel_all()).await;
-        let Stage { producer, broker, place, .. } = self;
+        let broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if broker.is_none()
-            && let Err(e) = producer.delete_topic(&place.topic).await
+            && let Err(e) = self.producer.delete_topic(&self.place.topic).await
         {
             // The demo is over and has told what it knows.
             say(&format!("warning: {e}"));
         }
-        // The producer first, or it would look for the broker.
-        let _ = tokio::task::spawn_blocking(move || drop((producer, broker))).await;
+        let _ = tokio::task::spawn_blocking(move || drop(broker)).await;
     }
 }

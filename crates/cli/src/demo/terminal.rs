@@ -31,6 +31,25 @@ pub fn can_show() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb
 }
 
+/// Waits until the terminal is closed. Without this the process would end at once, and the broker's data
+/// stay behind.
+#[cfg(unix)]
+pub async fn hangup() {
+    let hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup());
+    if let Ok(mut hangup) = hangup
+        && hangup.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+/// Nothing tells that a console is closed.
+#[cfg(not(unix))]
+pub async fn hangup() {
+    std::future::pending().await
+}
+
 /// The width to wrap text at.
 pub fn text_width() -> usize {
     let width = crossterm::terminal::size().map_or(100, |(width, _)| usize::from(width));
@@ -81,16 +100,23 @@ impl Screen {
     /// Shows these lines and nothing else.
     pub fn show(&mut self, lines: &[Line]) -> Result<()> {
         let mut frame: Vec<u8> = Vec::new();
+        let (width, _) = self.size();
         for (row, line) in lines.iter().enumerate() {
             queue!(frame, cursor::MoveTo(0, u16::try_from(row).unwrap_or(u16::MAX))).map_err(broken)?;
             frame.extend_from_slice(line.paint(self.colours).as_bytes());
-            queue!(frame, Clear(ClearType::UntilNewLine)).map_err(broken)?;
+            // Behind a full line the cursor stands on its last character, which must stay.
+            if line.width() < width {
+                queue!(frame, Clear(ClearType::UntilNewLine)).map_err(broken)?;
+            }
         }
-        queue!(frame, Clear(ClearType::FromCursorDown)).map_err(broken)?;
         if frame == self.drawn {
             return Ok(());
         }
         let mut out = io::stdout().lock();
+        // Every view fills its screen; only what another size has left behind has to go.
+        if self.drawn.is_empty() {
+            queue!(out, Clear(ClearType::All)).map_err(broken)?;
+        }
         out.write_all(&frame).and_then(|()| out.flush()).map_err(broken)?;
         self.drawn = frame;
         Ok(())
