@@ -168,7 +168,11 @@ impl Story {
             let late: u64 = side.late.values().sum();
             let first = side.closed.keys().next().map(|start| (start + WINDOW_MS + side.delay_ms, *start));
             let when = first.map_or(String::new(), |(needed, start)| {
-                format!(" {} could close only when a click of {} or later had come.", span(start), clock(needed))
+                format!(
+                    " Its first window, {}, closed when a click of {} or later had come.",
+                    span(start),
+                    clock(needed)
+                )
             });
             let lost = match late {
                 0 => "lost nothing.".to_owned(),
