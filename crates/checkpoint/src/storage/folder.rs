@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
@@ -164,9 +164,10 @@ impl CheckpointStorage {
     /// Deletes what is condemned: manifests first, so that none is left that names what is gone.
     pub async fn delete(&self, condemned: &Condemned) -> Result<(), StorageError> {
         for paths in [&condemned.manifests, &condemned.files] {
-            let deletions =
-                futures::stream::iter(paths.iter().map(|path| delete(&self.root, Path::from(path.as_str()))));
-            deletions.buffer_unordered(CONCURRENT).try_collect::<Vec<()>>().await?;
+            // Boxed one by one: a stream over borrows would not be `Send` in the eyes of the compiler.
+            let deletions: Vec<_> =
+                paths.iter().map(|path| delete(&self.root, Path::from(path.as_str())).boxed()).collect();
+            futures::stream::iter(deletions).buffer_unordered(CONCURRENT).try_collect::<Vec<()>>().await?;
         }
         Ok(())
     }
@@ -272,18 +273,11 @@ async fn check_files(
 ) -> Result<(), StorageError> {
     let named = manifest.files().map(|file| (resolve(&folder.path, file).to_string(), file.bytes));
     let files: BTreeMap<String, u64> = named.filter(|(path, _)| !is_trusted(path)).collect();
-    let checks = files.iter().map(|(path, bytes)| async move {
-        match folder.store.head(&Path::from(path.as_str())).await {
-            Ok(meta) if meta.size == *bytes => Ok(None),
-            Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(Some(path)),
-            Err(source) => Err(StorageError::store("read", &Path::from(path.as_str()))(source)),
-        }
-    });
-    let missing: Vec<&String> = futures::stream::iter(checks)
-        .buffered(CONCURRENT)
-        .try_filter_map(|missing| async move { Ok(missing) })
-        .try_collect()
-        .await?;
+    // Boxed one by one: a stream over borrows would not be `Send` in the eyes of the compiler.
+    let checks: Vec<_> = files.iter().map(|(path, bytes)| is_missing(folder, path, *bytes).boxed()).collect();
+    let checked: Vec<bool> = futures::stream::iter(checks).buffered(CONCURRENT).try_collect().await?;
+    let missing: Vec<&String> =
+        files.keys().zip(checked).filter_map(|(path, is_missing)| is_missing.then_some(path)).collect();
     match missing.first() {
         None => Ok(()),
         Some(first) => Err(StorageError::MissingFiles {
@@ -291,5 +285,15 @@ async fn check_files(
             first: (*first).clone(),
             count: missing.len(),
         }),
+    }
+}
+
+/// Whether there is no file of this length at a path.
+async fn is_missing(folder: &Place, path: &str, bytes: u64) -> Result<bool, StorageError> {
+    let path = Path::from(path);
+    match folder.store.head(&path).await {
+        Ok(meta) => Ok(meta.size != bytes),
+        Err(object_store::Error::NotFound { .. }) => Ok(true),
+        Err(source) => Err(StorageError::store("read", &path)(source)),
     }
 }

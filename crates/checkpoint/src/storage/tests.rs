@@ -339,3 +339,20 @@ proptest! {
         prop_assert_eq!(gone, known, "nothing is left over");
     }
 }
+
+#[test]
+fn every_operation_may_move_between_threads() {
+    fn check<T: Send>(_: T) {}
+    let dir = Stores::new().open("memory:///c").expect("a place");
+    let storage = CheckpointStorage::new(&dir, &job(), true);
+    let (manifest, retained) = (checkpoint(1, vec![]), Retained::restore(1, &[]));
+    check(storage.store(&manifest, &retained));
+    check(storage.store_savepoint(&manifest, &dir, 0));
+    check(storage.delete(&Condemned::default()));
+    check(storage.latest());
+    check(storage.complete());
+    check(storage.next_id(None));
+    check(storage.sweep(0));
+    check(storage.put_file(CheckpointId(1), FilePlace::Shared, "a", Bytes::new()));
+    check(CheckpointStorage::load(&dir));
+}
