@@ -69,3 +69,81 @@ fn written(name: &str) -> String {
         false => format!("`{}`", name.replace('`', "``")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_api::Error;
+    use tidegate_api::config::Configuration;
+    use tidegate_api::connector::ConnectorRegistry;
+
+    use super::*;
+    use crate::script::split_script;
+    use crate::session::{ClientCommand, Outcome};
+
+    fn session() -> Session {
+        Session::new(ConnectorRegistry::default(), Configuration::default())
+    }
+
+    fn run(session: &mut Session, script: &str) -> Result<Outcome, Error> {
+        let mut last = Ok(Outcome::Done);
+        for statement in split_script(script)? {
+            last = Ok(session.execute(&statement)?);
+        }
+        last
+    }
+
+    #[test]
+    fn objects_are_named_as_a_statement_writes_them() {
+        let mut session = session();
+        let script = "CREATE VIEW `order` AS SELECT 1 AS id, 'x' AS `a b`; CREATE DATABASE other; USE other;
+                      CREATE VIEW v AS SELECT TRUE AS yes; USE default_database;";
+        run(&mut session, script).unwrap();
+        let objects = session.named_objects();
+        let names: Vec<&str> = objects.iter().map(|o| o.name.as_str()).collect();
+        assert_eq!(names, ["`order`", "other.v"]);
+        assert!(objects.iter().all(|o| o.is_view));
+        assert_eq!(objects[0].columns, [("id".into(), "INT".into()), ("`a b`".into(), "CHAR(1)".into())]);
+    }
+
+    #[test]
+    fn callable_names_are_sorted_and_no_operators() {
+        let names = callable_names();
+        assert!(names.is_sorted());
+        for name in ["COUNT", "CAST", "UPPER", "ROW_NUMBER", "JSON_VALUE"] {
+            assert!(names.contains(&name), "{name}");
+        }
+        for operator in ["AND", "+", "IS NULL", "NEGATE"] {
+            assert!(!names.contains(&operator), "{operator}");
+        }
+    }
+
+    #[test]
+    fn what_the_client_must_do_is_handed_to_it() {
+        let mut session = session();
+        for (statement, wanted) in [
+            ("SHOW JOBS", ClientCommand::ShowJobs),
+            ("DESCRIBE JOB 'a'", ClientCommand::DescribeJob("a".into())),
+            ("STOP JOB 'a'", ClientCommand::StopJob("a".into())),
+            ("HELP", ClientCommand::Help),
+            ("CLEAR", ClientCommand::Clear),
+        ] {
+            match run(&mut session, statement) {
+                Ok(Outcome::Client(command)) => assert_eq!(command, wanted),
+                other => panic!("{statement}: {other:?}"),
+            }
+        }
+        let refused = |session: &mut Session, text: &str| run(session, text).unwrap_err().to_string();
+        assert!(refused(&mut session, "STOP JOB 'a' WITH DRAIN").contains("only be used after WITH SAVEPOINT"));
+        assert!(refused(&mut session, "STOP JOB 'a' WITH SAVEPOINT WITH DRAIN").contains("line 1, column 14"));
+        assert!(refused(&mut session, "BEGIN STATEMENT SET; SHOW JOBS").contains("Only INSERT statement is allowed"));
+        assert!(matches!(run(&mut session, "HELP"), Ok(Outcome::Client(ClientCommand::Help))), "HELP is always there");
+    }
+
+    #[test]
+    fn times_are_those_of_the_sessions_zone() {
+        let mut session = session();
+        assert_eq!(session.local_time(1_000_123), "1970-01-01T00:16:40.123");
+        run(&mut session, "SET 'table.local-time-zone' = 'Asia/Seoul'").unwrap();
+        assert_eq!(session.local_time(1_000_123), "1970-01-01T09:16:40.123");
+    }
+}
