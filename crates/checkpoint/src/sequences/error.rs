@@ -37,4 +37,17 @@ pub enum SequenceError {
         /// What was known.
         confirmed: u64,
     },
+    /// The same sequence was written with other rows.
+    #[error(
+        "Sequence {sequence} of transactional id '{transactional_id}' was written with other rows than this snapshot has \
+         staged: the job went on from an older checkpoint after this snapshot was taken. Forced, the staged rows are \
+         taken for written. Restore a newer snapshot, or use another transactional id prefix and accept that rows since \
+         then come twice."
+    )]
+    Forked {
+        /// Which id.
+        transactional_id: String,
+        /// Which sequence.
+        sequence: u64,
+    },
 }

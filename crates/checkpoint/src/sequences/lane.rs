@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::ids::CheckpointId;
-use crate::sequences::{LaneState, Segment, SequenceError, SinkName, Staged};
+use crate::sequences::{Committed, LaneState, Segment, SequenceError, SinkName, Staged};
 
 /// What to do with Kafka next. Report how it went before asking for the next one.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,9 +117,13 @@ impl Lane {
         }
     }
 
-    pub(super) fn stage(&mut self, checkpoint: CheckpointId, staged: Staged) -> Segment {
+    pub(super) fn raise(&mut self, highest: u64) {
+        self.highest = self.highest.max(highest);
+    }
+
+    pub(super) fn stage(&mut self, checkpoint: CheckpointId, token: u64, staged: Staged) -> Segment {
         self.highest += 1;
-        let segment = Segment { name: self.name.clone(), sequence: self.highest, checkpoint, staged };
+        let segment = Segment { name: self.name.clone(), sequence: self.highest, checkpoint, token, staged };
         self.pending.push_back(segment.clone());
         segment
     }
@@ -158,11 +162,11 @@ impl Lane {
     }
 
     /// What the group has committed.
-    pub(super) fn read(&mut self, committed: Option<u64>) -> Result<(), SequenceError> {
+    pub(super) fn read(&mut self, committed: Option<Committed>) -> Result<(), SequenceError> {
         self.waiting = false;
         self.judge(committed)?;
         let doubt = self.doubt.take();
-        let found = committed.unwrap_or(0);
+        let found = committed.map_or(0, |committed| committed.sequence);
         if found > self.confirmed {
             self.confirmed = found;
             // It was written after the checkpoint; when exactly does not matter, so long as it is not
@@ -177,9 +181,9 @@ impl Lane {
     }
 
     /// Whether what was read can be true.
-    fn judge(&self, committed: Option<u64>) -> Result<(), SequenceError> {
+    fn judge(&self, committed: Option<Committed>) -> Result<(), SequenceError> {
         let (transactional_id, group) = (self.name.transactional_id.clone(), self.name.group.clone());
-        let found = committed.unwrap_or(0);
+        let found = committed.map_or(0, |committed| committed.sequence);
         let regressed = SequenceError::Regressed {
             transactional_id: transactional_id.clone(),
             group: group.clone(),
@@ -193,6 +197,11 @@ impl Lane {
         };
         if forced {
             return Ok(());
+        }
+        if let Some(token) = committed.and_then(|committed| committed.token)
+            && self.pending.iter().any(|segment| segment.sequence == found && segment.token != token)
+        {
+            return Err(SequenceError::Forked { transactional_id, sequence: found });
         }
         if committed.is_some() {
             return if found < self.confirmed { Err(regressed) } else { Ok(()) };

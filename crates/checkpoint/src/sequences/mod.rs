@@ -18,6 +18,9 @@
 //! 5. Staged bytes are capped; see [`Admission`] for why waiting must not be forever.
 //! 6. A segment too large for one transaction is cut into several, each with its own sequence.
 //!
+//! The offset's metadata holds the segment's token, so that a snapshot from before a fork of the job's
+//! history is recognised instead of being taken for written.
+//!
 //! A segment carries its id and group, so that after a change of parallelism or prefix it is finished
 //! under its old names, by whichever subtask [`spread`] gives it to.
 
@@ -36,6 +39,6 @@ mod tests;
 pub use admission::{Admission, Caps};
 pub use error::SequenceError;
 pub use lane::Command;
-pub use segment::{LaneState, Segment, SinkName, Staged};
+pub use segment::{Committed, LaneState, Segment, SinkName, Staged};
 pub use set::{Restored, Sequences};
 pub use spread::spread;

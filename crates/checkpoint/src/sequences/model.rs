@@ -17,7 +17,7 @@ use crate::ids::CheckpointId;
 struct Kafka {
     rows: Vec<u64>,
     epochs: BTreeMap<String, u32>,
-    offsets: BTreeMap<String, u64>,
+    offsets: BTreeMap<String, (i64, String)>,
 }
 
 impl Kafka {
@@ -34,7 +34,7 @@ impl Kafka {
         }
         let rows = segment.staged.data.as_array().into_iter().flatten();
         self.rows.extend(rows.filter_map(serde_json::Value::as_u64));
-        self.offsets.insert(segment.name.group.clone(), segment.sequence);
+        self.offsets.insert(segment.name.group.clone(), (segment.sequence as i64, segment.metadata()));
         true
     }
 }
@@ -190,7 +190,7 @@ impl World {
             // Rule 6: several segments of one epoch.
             for part in rows.chunks(5) {
                 let staged = Staged { rows: part.len() as u64, data: json!(part), ..Staged::default() };
-                subtask.sequences.stage(id, staged);
+                subtask.sequences.stage(id, self.choices.below(1 << 31), staged);
             }
             lanes.extend(subtask.sequences.state());
         }
@@ -230,7 +230,8 @@ impl World {
                     subtask.sequences.fenced(&name);
                 }
                 Command::Read(name) => {
-                    let committed = self.kafka.offsets.get(&name.group).copied();
+                    let found = self.kafka.offsets.get(&name.group);
+                    let committed = found.and_then(|(offset, metadata)| Committed::parse(*offset, metadata));
                     let committed = if self.broken == Broken::NoRead { None } else { committed };
                     if subtask.sequences.read(&name, committed).is_err() {
                         // Only a broken rule makes the offsets look wrong; go on as if forced.

@@ -48,8 +48,35 @@ pub struct Segment {
     /// The checkpoint at whose barrier it was staged: it may be written once that one, or a later one,
     /// is complete.
     pub checkpoint: CheckpointId,
+    /// A random number, written along with the sequence: tells this segment from one that another
+    /// history of the job wrote under the same sequence.
+    pub token: u64,
     /// What it consists of.
     pub staged: Staged,
+}
+
+impl Segment {
+    /// The metadata of the committed offset.
+    pub fn metadata(&self) -> String {
+        format!("{:016x}", self.token)
+    }
+}
+
+/// A committed offset, as a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The sequence.
+    pub sequence: u64,
+    /// The token of the segment that was written last; `None` if the offset came from elsewhere.
+    pub token: Option<u64>,
+}
+
+impl Committed {
+    /// Reads an offset and its metadata; an offset below 0 is none.
+    pub fn parse(offset: i64, metadata: &str) -> Option<Committed> {
+        let sequence = u64::try_from(offset).ok()?;
+        Some(Committed { sequence, token: u64::from_str_radix(metadata, 16).ok() })
+    }
 }
 
 /// What a checkpoint keeps of a transactional id.

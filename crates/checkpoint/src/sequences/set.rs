@@ -2,7 +2,7 @@
 
 use crate::ids::CheckpointId;
 use crate::sequences::lane::{Doubt, Lane};
-use crate::sequences::{Admission, Caps, Command, LaneState, Segment, SequenceError, SinkName, Staged};
+use crate::sequences::{Admission, Caps, Command, Committed, LaneState, Segment, SequenceError, SinkName, Staged};
 
 /// What a subtask gets back from a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,7 @@ impl Sequences {
     }
 
     /// The committed sequence of this id's group was read; `None` if there is none.
-    pub fn read(&mut self, name: &SinkName, committed: Option<u64>) -> Result<(), SequenceError> {
+    pub fn read(&mut self, name: &SinkName, committed: Option<Committed>) -> Result<(), SequenceError> {
         match self.lane(name) {
             Some(lane) => lane.read(committed)?,
             None => return Ok(()),
@@ -91,12 +91,18 @@ impl Sequences {
         self.lane(name).into_iter().for_each(Lane::failed);
     }
 
-    /// Rows staged before the barrier of `checkpoint` get their place in the order. Only once
-    /// [`Sequences::is_open`].
-    pub fn stage(&mut self, checkpoint: CheckpointId, staged: Staged) -> Segment {
+    /// Sequences up to `highest` were given away in an earlier life, as a checkpoint remembers: they are not
+    /// given away again, though Kafka may have forgotten them.
+    pub fn raise(&mut self, name: &SinkName, highest: u64) {
+        self.lane(name).into_iter().for_each(|lane| lane.raise(highest));
+    }
+
+    /// Rows staged before the barrier of `checkpoint` get their place in the order. `token` is random.
+    /// Only once [`Sequences::is_open`].
+    pub fn stage(&mut self, checkpoint: CheckpointId, token: u64, staged: Staged) -> Segment {
         debug_assert!(self.open, "no sequence can be given away before the committed one is known");
         let own = self.lanes.len() - 1;
-        self.lanes[own].stage(checkpoint, staged)
+        self.lanes[own].stage(checkpoint, token, staged)
     }
 
     /// A checkpoint is complete: what was staged up to it may be written.

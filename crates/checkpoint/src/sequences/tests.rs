@@ -14,7 +14,7 @@ fn staged(bytes: u64) -> Staged {
 }
 
 fn segment(name: &SinkName, sequence: u64, checkpoint: u64) -> Segment {
-    Segment { name: name.clone(), sequence, checkpoint: CheckpointId(checkpoint), staged: staged(10) }
+    Segment { name: name.clone(), sequence, checkpoint: CheckpointId(checkpoint), token: 7, staged: staged(10) }
 }
 
 fn lane(name: SinkName, highest: u64, confirmed: u64, pending: &[u64]) -> LaneState {
@@ -31,7 +31,7 @@ fn fence_and_read(sequences: &mut Sequences, name: &SinkName, committed: Option<
     assert_eq!(sequences.next_command(), None, "one command at a time");
     sequences.fenced(name);
     assert_eq!(sequences.next_command(), Some(Command::Read(name.clone())));
-    sequences.read(name, committed)
+    sequences.read(name, committed.map(|sequence| Committed { sequence, token: Some(7) }))
 }
 
 #[test]
@@ -40,8 +40,8 @@ fn a_segment_is_written_after_its_checkpoint_and_in_order() {
     assert!(!sequences.is_open());
     fence_and_read(&mut sequences, &own(), None).expect("a fresh group");
     assert!(sequences.is_open());
-    let first = sequences.stage(CheckpointId(1), staged(5));
-    let second = sequences.stage(CheckpointId(2), staged(5));
+    let first = sequences.stage(CheckpointId(1), 7, staged(5));
+    let second = sequences.stage(CheckpointId(2), 7, staged(5));
     assert_eq!((first.sequence, second.sequence), (1, 2));
     assert_eq!(sequences.next_command(), None, "no checkpoint is complete");
     sequences.complete(CheckpointId(1));
@@ -60,7 +60,7 @@ fn the_next_sequence_is_above_what_kafka_and_the_checkpoint_know() {
         let mut sequences =
             Sequences::new(own(), Caps::default(), restored(vec![lane(own(), highest, 0, &[])], 0, false));
         fence_and_read(&mut sequences, &own(), committed).expect("plausible");
-        assert_eq!(sequences.stage(CheckpointId(8), staged(1)).sequence, expected);
+        assert_eq!(sequences.stage(CheckpointId(8), 7, staged(1)).sequence, expected);
     }
 }
 
@@ -145,16 +145,37 @@ fn a_sink_waits_only_for_what_can_come() {
     fence_and_read(&mut sequences, &own(), None).expect("a fresh group");
     assert_eq!(sequences.admit(100), Admission::Open);
     assert_eq!(sequences.admit(101), Admission::AskCheckpoint, "nothing can be written before a checkpoint");
-    sequences.stage(CheckpointId(1), staged(90));
+    sequences.stage(CheckpointId(1), 7, staged(90));
     assert_eq!(sequences.admit(20), Admission::AskCheckpoint);
     sequences.complete(CheckpointId(1));
     assert!(matches!(sequences.admit(20), Admission::Wait { .. }));
     assert_eq!(sequences.admit(10), Admission::Open);
-    sequences.stage(CheckpointId(2), staged(1));
-    sequences.stage(CheckpointId(3), staged(1));
+    sequences.stage(CheckpointId(2), 7, staged(1));
+    sequences.stage(CheckpointId(3), 7, staged(1));
     assert!(matches!(sequences.admit(0), Admission::Wait { .. }), "three checkpoints are behind");
     let mut stuck = Sequences::new(own(), caps, None);
     fence_and_read(&mut stuck, &own(), None).expect("a fresh group");
     assert!(matches!(stuck.admit(301), Admission::Full { .. }));
     assert!(sequences.is_segment_full(10, 0) && sequences.is_segment_full(1, 50) && !sequences.is_segment_full(9, 49));
+}
+
+#[test]
+fn a_snapshot_from_before_a_fork_is_recognised() {
+    let judge = |token, forced| {
+        let mut sequences =
+            Sequences::new(own(), Caps::default(), restored(vec![lane(own(), 3, 2, &[3])], 1_000, forced));
+        let _ = sequences.next_command();
+        sequences.fenced(&own());
+        let _ = sequences.next_command();
+        sequences.read(&own(), Some(Committed { sequence: 3, token }))
+    };
+    assert_eq!(judge(Some(7), false), Ok(()), "it is the same segment");
+    assert_eq!(judge(None, false), Ok(()), "nobody can tell");
+    assert!(matches!(judge(Some(8), false), Err(SequenceError::Forked { sequence: 3, .. })));
+    assert_eq!(judge(Some(8), true), Ok(()));
+    let segment = segment(&own(), 3, 1);
+    let read = Committed { sequence: 3, token: Some(7) };
+    assert_eq!(Committed::parse(3, &segment.metadata()), Some(read));
+    assert_eq!(Committed::parse(3, ""), Some(Committed { sequence: 3, token: None }));
+    assert_eq!(Committed::parse(-1001, ""), None, "librdkafka's word for none");
 }
