@@ -13,7 +13,7 @@ pub enum Command {
     /// Read the committed sequence of the group (read committed, stable offsets only).
     Read(SinkName),
     /// Write this segment and its sequence in one transaction.
-    Write(Segment),
+    Write(Box<Segment>),
     /// Nothing more is written under this id: drop its producer. Needs no report.
     Close(SinkName),
 }
@@ -148,7 +148,7 @@ impl Lane {
             Phase::Fence => Command::Fence(self.name.clone()),
             Phase::Read => Command::Read(self.name.clone()),
             // Released segments come first: sequences and checkpoints rise together.
-            Phase::Ready if work => Command::Write(self.pending.front()?.clone()),
+            Phase::Ready if work => Command::Write(Box::new(self.pending.front()?.clone())),
             Phase::Ready => return None,
         };
         self.waiting = true;

@@ -45,11 +45,15 @@ fn a_segment_is_written_after_its_checkpoint_and_in_order() {
     assert_eq!((first.sequence, second.sequence), (1, 2));
     assert_eq!(sequences.next_command(), None, "no checkpoint is complete");
     sequences.complete(CheckpointId(1));
-    assert_eq!(sequences.next_command(), Some(Command::Write(first)));
+    assert_eq!(sequences.next_command(), Some(Command::Write(Box::new(first))));
     sequences.written(&own(), 1, 100);
     assert_eq!(sequences.next_command(), None);
     sequences.complete(CheckpointId(3));
-    assert_eq!(sequences.next_command(), Some(Command::Write(second)), "a later checkpoint releases it as well");
+    assert_eq!(
+        sequences.next_command(),
+        Some(Command::Write(Box::new(second))),
+        "a later checkpoint releases it as well"
+    );
     sequences.written(&own(), 2, 200);
     assert_eq!(sequences.pending().count(), 0);
 }
@@ -71,7 +75,7 @@ fn recovery_replays_what_is_newer_and_opens_last() {
     let mut sequences = Sequences::new(own(), Caps::default(), restored(lanes, 1_000, false));
     fence_and_read(&mut sequences, &old, Some(4)).expect("plausible");
     for sequence in [5, 6] {
-        assert_eq!(sequences.next_command(), Some(Command::Write(segment(&old, sequence, 7))));
+        assert_eq!(sequences.next_command(), Some(Command::Write(Box::new(segment(&old, sequence, 7)))));
         assert!(!sequences.is_open());
         sequences.written(&old, sequence, 0);
     }
@@ -87,10 +91,10 @@ fn recovery_replays_what_is_newer_and_opens_last() {
 fn after_an_error_everything_is_asked_again() {
     let mut sequences = Sequences::new(own(), Caps::default(), restored(vec![lane(own(), 2, 0, &[1, 2])], 0, false));
     fence_and_read(&mut sequences, &own(), None).expect("plausible");
-    assert_eq!(sequences.next_command(), Some(Command::Write(segment(&own(), 1, 7))));
+    assert_eq!(sequences.next_command(), Some(Command::Write(Box::new(segment(&own(), 1, 7)))));
     sequences.failed(&own());
     fence_and_read(&mut sequences, &own(), Some(1)).expect("it had been written after all");
-    assert_eq!(sequences.next_command(), Some(Command::Write(segment(&own(), 2, 7))));
+    assert_eq!(sequences.next_command(), Some(Command::Write(Box::new(segment(&own(), 2, 7)))));
     sequences.failed(&own());
     assert_eq!(sequences.next_command(), Some(Command::Fence(own())));
     sequences.failed(&own());
