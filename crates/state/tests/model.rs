@@ -19,6 +19,10 @@ type Put = (u16, u16, u8, u32, Option<i64>, u16);
 #[derive(Clone, Debug)]
 enum Step {
     Write(usize, Vec<Put>),
+    /// Every key at once, large: a base that small merges leave alone.
+    Load(usize),
+    /// A write that is flushed at once, so that chains grow.
+    Churn(usize, Vec<Put>),
     DeletePrefix(usize, u16, Option<u16>),
     DeleteRange(usize, (u16, u16), (u16, u16)),
     Drop(usize),
@@ -43,9 +47,11 @@ fn put() -> impl Strategy<Value = Put> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let namespace = 0usize..3;
+    let namespace = prop_oneof![4 => Just(0usize), 1 => Just(1), 1 => Just(2)];
     prop_oneof![
-        12 => (namespace.clone(), prop::collection::vec(put(), 1..40)).prop_map(|(n, puts)| Step::Write(n, puts)),
+        6 => (namespace.clone(), prop::collection::vec(put(), 1..40)).prop_map(|(n, puts)| Step::Write(n, puts)),
+        2 => namespace.clone().prop_map(Step::Load),
+        10 => (namespace.clone(), prop::collection::vec(put(), 1..15)).prop_map(|(n, puts)| Step::Churn(n, puts)),
         1 => (namespace.clone(), 0..GROUPS, any::<Option<u16>>()).prop_map(|(n, g, k)| Step::DeletePrefix(n, g, k.map(|k| k % 40))),
         1 => (namespace.clone(), (0..GROUPS, 0u16..40), (0..GROUPS, 0u16..40)).prop_map(|(n, a, b)| Step::DeleteRange(n, a, b)),
         1 => namespace.prop_map(Step::Drop),
@@ -55,7 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::ApplyFlush),
         3 => Just(Step::ApplyMerge),
         1 => Just(Step::AbandonMerge),
-        2 => Just(Step::MergeAll),
+        4 => Just(Step::MergeAll),
         2 => Just(Step::BeginSnapshot),
         2 => Just(Step::Snapshot),
         2 => Just(Step::Crash),
@@ -172,6 +178,16 @@ impl World {
     fn step(&mut self, at: usize, step: &Step) {
         match step {
             Step::Write(namespace, puts) => self.write(NAMESPACES[*namespace], puts, at),
+            Step::Load(namespace) => {
+                let all: Vec<Put> =
+                    (0..GROUPS).flat_map(|group| (0..40).map(move |n| (group, n, 0, 1, None, 200))).collect();
+                self.write(NAMESPACES[*namespace], &all, at);
+                self.each(|subtask, now_ms| subtask.store.flush(now_ms).unwrap());
+            }
+            Step::Churn(namespace, puts) => {
+                self.write(NAMESPACES[*namespace], puts, at);
+                self.each(|subtask, now_ms| subtask.store.flush(now_ms).unwrap());
+            }
             Step::DeletePrefix(namespace, group, number) => {
                 let prefix = number.map_or_else(|| group.to_be_bytes().to_vec(), |number| key(*group, number));
                 self.delete(NAMESPACES[*namespace], &KeyRange::prefix(&prefix));
@@ -377,7 +393,7 @@ proptest! {
 
     #[test]
     fn runs_answer_as_memory_does(
-        steps in prop::collection::vec(step(), 1..50),
+        steps in prop::collection::vec(step(), 1..80),
         file_bytes in prop_oneof![Just(1u64), Just(5_000), Just(1 << 20)],
         cache_bytes in prop_oneof![Just(0usize), Just(2_000), Just(1 << 20)],
         lz4: bool,

@@ -76,6 +76,7 @@ fn a_window_dropped_after_the_barrier_is_in_the_snapshot() {
     store.write(Namespace(1), batch(0..10, None)).unwrap();
     store.begin_snapshot(7).unwrap();
     let flush = store.flush_job(0).unwrap();
+    store.write(Namespace(1), batch(20..25, None)).unwrap();
     store.drop_namespace(Namespace(1)).unwrap();
     store.write(Namespace(1), batch(0..3, None)).unwrap();
     assert_eq!(count(&mut store, Namespace(1), 0), 3);
