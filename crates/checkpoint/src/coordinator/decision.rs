@@ -46,7 +46,8 @@ pub enum Decision {
         /// Why.
         reason: AbortReason,
     },
-    /// Files that only this checkpoint named may go: it will never exist.
+    /// Files that only this checkpoint named may go: it will never exist. Once for each that is given up,
+    /// unless its manifest may exist, and again for acknowledgements that come late.
     Discard {
         /// Which checkpoint.
         checkpoint: CheckpointId,

@@ -295,10 +295,8 @@ impl Coordinator {
     fn storing_failed(&mut self, id: CheckpointId, error: String, is_absent: bool, out: &mut Vec<Decision>) {
         let Some(pending) = self.pending.get_mut(&id).filter(|pending| pending.storing) else { return };
         pending.storing = false;
-        if !is_absent {
-            // It may exist: then its files must too. What is left over is swept at the next recovery.
-            pending.acknowledged.clear();
-        }
+        // If it may exist its files must. What is left over is swept at the next recovery.
+        pending.keeps_files = !is_absent;
         self.abort(id, AbortReason::StoringFailed(error), out);
     }
 
@@ -309,8 +307,9 @@ impl Coordinator {
         if self.running {
             out.push(Decision::NotifyAborted { checkpoint: id, tasks: self.unfinished(), reason: reason.clone() });
         }
-        let snapshots: Vec<TaskSnapshot> = pending.acknowledged.into_values().collect();
-        if !snapshots.is_empty() {
+        if !pending.keeps_files {
+            // Also without files: whoever counts them must know that this checkpoint is over.
+            let snapshots = pending.acknowledged.into_values().collect();
             out.push(Decision::Discard { checkpoint: id, snapshots });
         }
         if let Some(request) = &pending.request {

@@ -43,6 +43,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct Record {
     triggered: BTreeMap<CheckpointId, bool>,
     storing: BTreeSet<CheckpointId>,
+    /// Given up, stored, or of an unknown outcome: whoever counts files heard of their end.
+    counted: BTreeSet<CheckpointId>,
     over: BTreeSet<CheckpointId>,
     completed: Vec<CheckpointId>,
     requests: BTreeSet<u64>,
@@ -79,7 +81,8 @@ impl Record {
                     assert!(!self.storing.contains(&checkpoint), "a checkpoint being stored was aborted");
                     self.over.insert(checkpoint);
                 }
-                Decision::Discard { snapshots, .. } => {
+                Decision::Discard { snapshots, checkpoint } => {
+                    self.counted.insert(checkpoint);
                     for file in snapshots.iter().flat_map(|snapshot| snapshot.files()) {
                         self.discarded.insert(file.path.clone());
                     }
@@ -177,9 +180,16 @@ impl Run {
         let Some(checkpoint) = (!storing.is_empty()).then(|| storing[choice as usize % storing.len()]) else { return };
         self.record.storing.remove(&checkpoint);
         self.record.over.insert(checkpoint);
+        if how % 8 > 1 {
+            self.record.counted.insert(checkpoint);
+        }
         match how % 8 {
             0 => self.on(Fact::ManifestFailed { checkpoint, error: String::new(), is_absent: true }),
-            1 => self.on(Fact::ManifestFailed { checkpoint, error: String::new(), is_absent: false }),
+            1 => {
+                self.record.counted.insert(checkpoint);
+                self.on(Fact::ManifestFailed { checkpoint, error: String::new(), is_absent: false });
+                return;
+            }
             _ => self.on(Fact::ManifestStored { checkpoint, location: String::new() }),
         }
     }
@@ -213,6 +223,8 @@ proptest! {
         let counts = run.coordinator.history().counts();
         prop_assert_eq!((counts.in_progress, counts.total), (0, counts.completed + counts.failed));
         prop_assert!(run.coordinator.history().records().count() <= 3);
+        let triggered: BTreeSet<CheckpointId> = run.record.triggered.keys().copied().collect();
+        prop_assert_eq!(&triggered, &run.record.counted);
         prop_assert_eq!(&run.record.requests, &run.record.answered);
         let ended: BTreeSet<String> = run.record.kept.union(&run.record.discarded).cloned().collect();
         let unknown_outcomes_keep_theirs: Vec<_> = run.record.acknowledged.difference(&ended).collect();

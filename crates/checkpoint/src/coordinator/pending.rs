@@ -24,6 +24,8 @@ pub(super) struct Pending {
     pub(super) request: Option<Request>,
     /// Its manifest is being stored.
     pub(super) storing: bool,
+    /// Its manifest may exist though storing it failed.
+    pub(super) keeps_files: bool,
     /// Every task had ended when it was triggered.
     pub(super) is_final: bool,
 }

@@ -81,6 +81,7 @@ impl Coordinator {
             ended: BTreeSet::new(),
             request,
             storing: false,
+            keeps_files: false,
             is_final: self.tasks.values().all(|state| *state != TaskState::Running),
         };
         for (task, state) in &self.tasks {
