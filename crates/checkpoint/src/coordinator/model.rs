@@ -188,7 +188,6 @@ impl Run {
             1 => {
                 self.record.counted.insert(checkpoint);
                 self.on(Fact::ManifestFailed { checkpoint, error: String::new(), is_absent: false });
-                return;
             }
             _ => self.on(Fact::ManifestStored { checkpoint, location: String::new() }),
         }
