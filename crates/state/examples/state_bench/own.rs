@@ -55,6 +55,8 @@ impl Own {
                 }
             }
         });
+        // A restored store keeps the snapshot it came from; ids go on behind it.
+        let snapshots = store.retained_snapshots().last().copied().unwrap_or(0);
         Own {
             store,
             flushes,
@@ -62,7 +64,7 @@ impl Own {
             done,
             merging: false,
             merge_on: true,
-            snapshots: 0,
+            snapshots,
             uploaded: HashSet::new(),
             uploaded_bytes: 0,
             flush_cost: JobCost::default(),
