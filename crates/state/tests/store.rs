@@ -92,6 +92,29 @@ fn a_window_dropped_after_the_barrier_is_in_the_snapshot() {
 }
 
 #[test]
+fn a_range_deleted_after_the_barrier_is_in_the_snapshot() {
+    let dir = MemoryDir::default();
+    let mut store = store_in(Arc::new(dir.clone()), 0, StoreOptions::default());
+    for _ in 0..4 {
+        store.write(Namespace::GLOBAL, batch(0..100, None)).unwrap();
+        store.flush(0).unwrap();
+    }
+    store.write(Namespace::GLOBAL, batch(100..110, None)).unwrap();
+    store.begin_snapshot(1).unwrap();
+    let flush = store.flush_job(0).unwrap();
+    store.delete_range(Namespace::GLOBAL, &KeyRange::all()).unwrap();
+    store.merge(0).unwrap();
+    assert_eq!((store.usage().runs, count(&mut store, Namespace::GLOBAL, 0)), (1, 0));
+    store.apply_flush(flush.run().unwrap()).unwrap();
+    let snapshot = store.take_snapshot(1).unwrap();
+    let options = StoreOptions { file_prefix: "next".into(), ..StoreOptions::default() };
+    let (cache, groups) = (Arc::new(PageCache::new(0)), KeyGroupRange::new(0, 8));
+    let (mut restored, _) = RunStore::restore(Arc::new(dir), options, cache, &[snapshot], groups).unwrap();
+    assert_eq!(count(&mut restored, Namespace::GLOBAL, 0), 110);
+    assert_eq!(count(&mut store, Namespace::GLOBAL, 0), 0);
+}
+
+#[test]
 fn merges_are_bounded_and_cut_at_key_groups() {
     let dir = MemoryDir::default();
     let options = StoreOptions { file_bytes: 50_000, ..StoreOptions::default() };
