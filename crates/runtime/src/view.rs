@@ -21,6 +21,8 @@ pub enum JobStatus {
     Failing,
     /// Ended by a failure.
     Failed,
+    /// Waiting to be tried again after a failure.
+    Restarting,
     /// A user's cancellation is under way.
     Cancelling,
     /// Ended by a user's cancellation.
@@ -31,12 +33,13 @@ pub enum JobStatus {
 
 impl JobStatus {
     /// All states, in Flink's spelling order of life.
-    pub const ALL: [JobStatus; 8] = [
+    pub const ALL: [JobStatus; 9] = [
         JobStatus::Initializing,
         JobStatus::Created,
         JobStatus::Running,
         JobStatus::Failing,
         JobStatus::Failed,
+        JobStatus::Restarting,
         JobStatus::Cancelling,
         JobStatus::Canceled,
         JobStatus::Finished,
@@ -50,6 +53,7 @@ impl JobStatus {
             JobStatus::Running => "RUNNING",
             JobStatus::Failing => "FAILING",
             JobStatus::Failed => "FAILED",
+            JobStatus::Restarting => "RESTARTING",
             JobStatus::Cancelling => "CANCELLING",
             JobStatus::Canceled => "CANCELED",
             JobStatus::Finished => "FINISHED",
@@ -303,4 +307,38 @@ mod tests {
         assert_eq!(of(never_spoke).as_deref(), Some("b"));
         assert_eq!(of(vec![split("a", Some(5), false)]), None);
     }
+}
+
+/// The checkpoints of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointsView {
+    /// Complete ones since the start, savepoints among them.
+    pub completed: u64,
+    /// Given up.
+    pub failed: u64,
+    /// Ids of those in progress, with when they were triggered, milliseconds since the epoch.
+    pub in_progress: BTreeMap<u64, i64>,
+    /// The newest complete one.
+    pub latest: Option<CompletedCheckpoint>,
+    /// Why the last one that failed did.
+    pub latest_failure: Option<String>,
+    /// The checkpoint the job went on from last.
+    pub restored: Option<u64>,
+}
+
+/// A complete checkpoint or savepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedCheckpoint {
+    /// Its number.
+    pub id: u64,
+    /// Where it is.
+    pub location: String,
+    /// Whether it is a savepoint.
+    pub is_savepoint: bool,
+    /// When it was triggered, milliseconds since the epoch.
+    pub triggered_ms: i64,
+    /// How long it took, milliseconds.
+    pub duration_ms: i64,
+    /// Bytes of all its files, those of earlier checkpoints included.
+    pub bytes: u64,
 }

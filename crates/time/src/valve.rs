@@ -70,6 +70,11 @@ impl WatermarkValve {
         WatermarkValve { inputs: vec![Input::NEW; inputs], output: Watermark::MIN, status: WatermarkStatus::Active }
     }
 
+    /// A valve that goes on from before: `output` has gone out, what the inputs had reached is not known.
+    pub fn restored(inputs: usize, output: Watermark) -> Self {
+        WatermarkValve { output, ..WatermarkValve::new(inputs) }
+    }
+
     /// The watermark that has gone out.
     pub fn output(&self) -> Watermark {
         self.output

@@ -1,15 +1,22 @@
 //! The sink: constraints are enforced here, then rows go to the connector's writer.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
 use arrow::buffer::BooleanBuffer;
-use tidegate_api::connector::{Sink, SinkMode, SinkWriter, WriterContext};
+use tidegate_api::connector::{
+    Committable, CommitterContext, Notifier, Sink, SinkCommitter, SinkMode, SinkWriter, WriterContext,
+};
 use tidegate_api::graph::SinkSpec;
 use tidegate_api::metrics::Counter;
 use tidegate_api::{Batch, Error, Result, RowKind};
+use tidegate_checkpoint::CheckpointId;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::calc::keep_rows;
+use crate::task::{StagedCommittable, StagedOutput, TaskCommand};
 
 /// Writes to one table from one subtask.
 pub(crate) struct SinkOperator {
@@ -22,10 +29,62 @@ pub(crate) struct SinkOperator {
     not_null: Vec<(usize, String)>,
     drop_nulls: bool,
     dropped: Counter,
+    notices: Notifier,
+    /// What a checkpoint says is staged; published when the sink opens.
+    restored: Vec<Committable>,
+    /// Staged and not known to be published, oldest first, by the checkpoint it belongs to.
+    staged: VecDeque<(CheckpointId, Vec<Committable>)>,
+    /// The last checkpoint that was handed to the publisher.
+    sent: Option<CheckpointId>,
+    publisher: Option<Publisher>,
+    /// Rows came since the last barrier.
+    wrote: bool,
+}
+
+/// Publishes in the background, one checkpoint after the other.
+struct Publisher {
+    queue: mpsc::UnboundedSender<(CheckpointId, Vec<Committable>)>,
+    work: JoinHandle<()>,
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+impl Publisher {
+    /// Starts with a committer that has recovered; `commands` hears of every commit.
+    fn start(
+        link: usize,
+        mut committer: Box<dyn SinkCommitter>,
+        commands: mpsc::UnboundedSender<TaskCommand>,
+    ) -> Publisher {
+        let (queue, mut staged) = mpsc::unbounded_channel::<(CheckpointId, Vec<Committable>)>();
+        let work = tokio::spawn(async move {
+            while let Some((checkpoint, committables)) = staged.recv().await {
+                let (said, failed) = match committer.commit(committables).await {
+                    Ok(()) => (TaskCommand::Committed { link, checkpoint }, false),
+                    Err(e) => (TaskCommand::CommitFailed(e), true),
+                };
+                // A task that is gone needs no answer.
+                if commands.send(said).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Publisher { queue, work }
+    }
 }
 
 impl SinkOperator {
-    pub(crate) fn new(spec: &SinkSpec, sink: Arc<dyn Sink>, context: WriterContext) -> Self {
+    pub(crate) fn new(
+        spec: &SinkSpec,
+        sink: Arc<dyn Sink>,
+        context: WriterContext,
+        notices: Notifier,
+        restored: Vec<Committable>,
+    ) -> Self {
         let physical = spec.table.physical.fields.iter().map(|field| (&field.name, &field.ty));
         let metadata = spec.table.metadata.iter().filter(|m| !m.is_virtual).map(|m| (&m.name, &m.ty));
         let not_null = physical
@@ -43,13 +102,92 @@ impl SinkOperator {
             drop_nulls: spec.drop_nulls,
             dropped: context.metrics.counter("numNullRecordsDropped"),
             context,
+            notices,
+            restored,
+            staged: VecDeque::new(),
+            sent: None,
+            publisher: None,
+            wrote: false,
         }
     }
 
-    /// Makes the writer.
-    pub(crate) fn open(&mut self) -> Result<()> {
+    /// Publishes what is left from before, then makes the writer. `link` is the sink's place in the chain.
+    pub(crate) async fn open(&mut self, link: usize, commands: &mpsc::UnboundedSender<TaskCommand>) -> Result<()> {
+        if let Some(mut committer) = self.committer()? {
+            committer.recover(std::mem::take(&mut self.restored)).await?;
+            self.publisher = Some(Publisher::start(link, committer, commands.clone()));
+        } else if !self.restored.is_empty() {
+            return Err(Error::job(format!(
+                "The checkpoint holds output staged for table '{}', but the table has no such guarantee any more. \
+                 Restore with the table's old options first, and stop that job with a savepoint.",
+                self.table
+            )));
+        }
         self.writer = Some(self.sink.writer(self.context.clone())?);
         Ok(())
+    }
+
+    fn committer(&self) -> Result<Option<Box<dyn SinkCommitter>>> {
+        self.sink.committer(CommitterContext {
+            subtask: self.context.subtask,
+            parallelism: self.context.parallelism,
+            metrics: self.context.metrics.clone(),
+            notices: self.notices.clone(),
+        })
+    }
+
+    /// Whether output becomes visible only by a checkpoint.
+    pub(crate) fn stages(&self) -> bool {
+        self.publisher.is_some()
+    }
+
+    /// Hands over what was written: all that is staged and not known to be published, and what the writer
+    /// needs to go on.
+    pub(crate) async fn pre_commit(&mut self, checkpoint: CheckpointId) -> Result<StagedOutput> {
+        let staged = self.writer()?.pre_commit(checkpoint.0).await?;
+        let writer = self.writer()?.snapshot()?;
+        self.wrote = false;
+        if !staged.is_empty() {
+            self.staged.push_back((checkpoint, staged));
+        }
+        let all = self.staged.iter().flat_map(|(_, committables)| committables);
+        let committables =
+            all.map(|c| StagedCommittable { state: c.state.clone(), rows: c.rows, files: c.files.clone() });
+        Ok(StagedOutput { committables: committables.collect(), writer })
+    }
+
+    /// A checkpoint is complete: what was staged up to it is published in the background. Older checkpoints
+    /// that were given up are published with it: their rows are in this one too.
+    pub(crate) fn completed(&mut self, checkpoint: CheckpointId) -> Result<()> {
+        let Some(publisher) = &self.publisher else { return Ok(()) };
+        for (id, committables) in self.staged.iter().filter(|(id, _)| *id <= checkpoint) {
+            if self.sent.is_none_or(|sent| *id > sent) {
+                let sent = publisher.queue.send((*id, committables.clone()));
+                sent.map_err(|_| Error::internal("nobody publishes what the sink has staged"))?;
+                self.sent = Some(*id);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was staged for a checkpoint is published.
+    pub(crate) fn committed(&mut self, checkpoint: CheckpointId) {
+        self.staged.retain(|(id, _)| *id > checkpoint);
+    }
+
+    /// True if nothing was written since the last barrier, and all that was staged is published.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.staged.is_empty() && !self.wrote
+    }
+
+    /// Without checkpoints: publishes all there is, at the end of the input.
+    pub(crate) async fn publish_all(&mut self) -> Result<()> {
+        let staged = self.writer()?.pre_commit(0).await?;
+        let committer = if staged.is_empty() { None } else { self.committer()? };
+        match committer {
+            Some(mut committer) => committer.commit(staged).await,
+            None => Ok(()),
+        }
     }
 
     /// The rows to write, if any are left: NOT NULL is enforced, and `-U` rows are left out where the
@@ -100,6 +238,7 @@ impl SinkOperator {
     }
 
     pub(crate) async fn write(&mut self, batch: Batch) -> Result<()> {
+        self.wrote = true;
         self.writer()?.write(batch).await
     }
 

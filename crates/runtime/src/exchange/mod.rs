@@ -9,6 +9,8 @@ mod channel;
 mod key_hash;
 mod partition;
 
-pub(crate) use channel::{ChannelSender, Envelope, TaskInbox, TaskQueue, task_queue};
+pub(crate) use channel::{
+    Announcement, ChannelElement, ChannelSender, Either, Envelope, TaskInbox, TaskQueue, task_queue,
+};
 pub(crate) use key_hash::KeyHasher;
 pub(crate) use partition::ResultPartition;

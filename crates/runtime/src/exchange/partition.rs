@@ -5,6 +5,7 @@ use arrow::compute::{take, take_record_batch};
 use arrow::datatypes::UInt8Type;
 use tidegate_api::graph::Partitioner;
 use tidegate_api::{Batch, Result, Schema, StreamElement};
+use tidegate_checkpoint::Barrier;
 use tidegate_state::{DEFAULT_MAX_PARALLELISM, key_group, operator_index};
 
 use super::ChannelSender;
@@ -71,6 +72,11 @@ impl ResultPartition {
                 Ok(())
             }
         }
+    }
+
+    /// Sends a barrier to every receiver; never waits.
+    pub(crate) fn barrier(&self, barrier: Barrier) -> Result<()> {
+        self.targets.iter().try_for_each(|target| target.barrier(barrier))
     }
 
     async fn send_to_all(&self, element: &StreamElement, times: &TaskTimes) -> Result<()> {

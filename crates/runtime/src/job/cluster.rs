@@ -6,13 +6,18 @@ use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result};
+use tidegate_checkpoint::options::{Backend, CheckpointOptions};
+use tidegate_checkpoint::restart::RestartStrategy;
+use tidegate_checkpoint::storage::Stores;
 use tidegate_time::{Clock, SystemClock};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 use super::deploy::Deployment;
-use super::execution::execute;
-use super::handle::{JobHandle, JobId};
-use crate::notices::{Notice, Notices};
+use super::execution::Execution;
+use super::handle::{Job, JobHandle, JobId};
+use crate::notices::{JobNotices, Notice, Notices};
+use crate::plan::plan;
 
 /// What a cluster is made from.
 pub struct ClusterOptions {
@@ -49,7 +54,8 @@ impl ClusterOptions {
 
 /// Runs jobs in this process. Dropping it stops all of them.
 pub struct LocalCluster {
-    options: ClusterOptions,
+    options: Arc<ClusterOptions>,
+    stores: Arc<Stores>,
     jobs: Mutex<Vec<JobHandle>>,
     /// Taken when the cluster is dropped.
     runtime: Option<Runtime>,
@@ -65,7 +71,12 @@ impl LocalCluster {
         }
         let runtime =
             builder.build().map_err(|e| Error::job(format!("cannot start the threads that run tasks: {e}")))?;
-        Ok(LocalCluster { options, jobs: Mutex::default(), runtime: Some(runtime) })
+        Ok(LocalCluster {
+            options: Arc::new(options),
+            stores: Arc::default(),
+            jobs: Mutex::default(),
+            runtime: Some(runtime),
+        })
     }
 
     /// Checks a job, makes its operators, and starts it. What is wrong with the job itself (an unknown
@@ -75,15 +86,46 @@ impl LocalCluster {
         let Some(runtime) = &self.runtime else {
             return Err(Error::internal("the cluster is shut down"));
         };
-        let deployment = Deployment::new(&graph, JobId::random(), &self.options)?;
-        let handle = JobHandle { job: deployment.job.clone() };
+        let execution = self.prepare(graph)?;
+        let handle = JobHandle { job: execution.job.clone() };
         {
             let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             forget_ended(&mut jobs, self.options.finished_jobs_max);
             jobs.push(handle.clone());
         }
-        runtime.spawn(execute(deployment));
+        runtime.spawn(execution.execute());
         Ok(handle)
+    }
+
+    /// Checks a job and makes it ready to run.
+    fn prepare(&self, graph: JobGraph) -> Result<Execution> {
+        let checkpoints = CheckpointOptions::from_config(&graph.config)?;
+        let takes_checkpoints =
+            checkpoints.is_enabled() || checkpoints.restore.is_some() || checkpoints.savepoint_dir.is_some();
+        let strategy = RestartStrategy::from_config(&graph.config, checkpoints.is_enabled())?;
+        let (id, plan) = (JobId::random(), plan(&graph)?);
+        let mut checked = Deployment::new(&graph, &plan, &id, &self.options, None)?;
+        let attempt = std::mem::take(&mut checked.attempt);
+        let (sender, requests) = mpsc::unbounded_channel();
+        let job = Arc::new(Job::new(id, graph.name.clone(), attempt, self.options.clock.clone(), sender));
+        let notices = JobNotices::new(job.id.to_string(), self.options.notices.clone());
+        if !checkpoints.without_effect.is_empty() && takes_checkpoints {
+            notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
+        }
+        if checkpoints.backend == Backend::Disk {
+            notices.warn("'state.backend.type' asks for state on disk; this release keeps it in memory");
+        }
+        Ok(Execution {
+            graph,
+            plan,
+            options: self.options.clone(),
+            job,
+            requests,
+            checkpoints,
+            strategy,
+            stores: self.stores.clone(),
+            checked: (!takes_checkpoints).then_some(checked),
+        })
     }
 
     /// The jobs that run and those that ended last, oldest first.

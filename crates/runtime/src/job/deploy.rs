@@ -1,6 +1,6 @@
 //! From a job graph to tasks that can be started: operators made, channels wired, nothing running.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tidegate_api::connector::{
@@ -8,15 +8,18 @@ use tidegate_api::connector::{
 };
 use tidegate_api::function::EvalContext;
 use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
-use tidegate_api::{Batch, Error, Result, Schema, Value};
-use tidegate_time::Cutter;
+use tidegate_api::{Batch, Error, Result, Schema, StreamElement, Value, Watermark};
+use tidegate_checkpoint::TaskId;
+use tidegate_checkpoint::manifest::StateSchema;
+use tidegate_time::{Clock, Cutter};
 use tidegate_window::Zone;
-use tokio::sync::{Barrier, mpsc};
+use tokio::sync::mpsc;
 
+use super::attempt::{AttemptCheckpoints, RestoredJob};
 use super::boards::Boards;
 use super::cluster::ClusterOptions;
 use super::execution::Runnable;
-use super::handle::{Job, JobId, Role, Vertex};
+use super::handle::{Attempt, JobId, Role, Vertex};
 use super::start::{run_source, run_task, run_values};
 use crate::builtin::{self, Projection, SinkOperator, value_batches};
 use crate::cut_rules::cut_rules;
@@ -24,9 +27,12 @@ use crate::exchange::{ChannelSender, ResultPartition, TaskInbox, TaskQueue, task
 use crate::late::LateReporter;
 use crate::notices::JobNotices;
 use crate::operator::{OperatorContext, OperatorStates};
-use crate::plan::{ExecutionPlan, PlannedVertex, plan};
-use crate::source::{EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
-use crate::task::{InputGate, Link, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task};
+use crate::plan::{ExecutionPlan, PlannedVertex};
+use crate::source::{Enumeration, EnumeratorState, EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
+use crate::task::{
+    InputGate, Link, LinkIdentity, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task, TaskCheckpoints,
+    TaskCommand,
+};
 use crate::view::VertexInput;
 
 /// Messages from an enumerator that a subtask may have unread.
@@ -36,26 +42,45 @@ const BATCH_ROWS: usize = 8_192;
 
 /// A job ready to run.
 pub(crate) struct Deployment {
-    pub job: Arc<Job>,
+    /// What others see of it.
+    pub attempt: Attempt,
     pub runnables: Vec<Runnable>,
+    pub tasks: TaskCommands,
+}
+
+/// Where the coordinator of checkpoints reaches the tasks of an attempt.
+#[derive(Default)]
+pub(crate) struct TaskCommands {
+    /// By vertex and subtask.
+    pub senders: Vec<Vec<mpsc::UnboundedSender<TaskCommand>>>,
+    /// What the enumerators of source vertices say, by vertex.
+    pub enumerators: BTreeMap<usize, EnumeratorState>,
+    /// What operators keep, by node of the graph: name of a state and what it contains.
+    pub states: BTreeMap<usize, BTreeMap<String, StateSchema>>,
 }
 
 impl Deployment {
     /// Checks the job and makes all its operators.
-    pub(crate) fn new(graph: &JobGraph, id: JobId, options: &ClusterOptions) -> Result<Self> {
+    pub(crate) fn new(
+        graph: &JobGraph,
+        plan: &ExecutionPlan,
+        id: &JobId,
+        options: &ClusterOptions,
+        checkpoints: Option<&AttemptCheckpoints>,
+    ) -> Result<Self> {
         if let Some(lateness) = graph.config.get("tidegate.lateness").filter(|l| *l != "operator") {
             return Err(Error::unsupported(format!(
                 "'tidegate.lateness' = '{lateness}' is not supported; only 'operator' is."
             )));
         }
-        let plan = plan(graph)?;
-        let builder = Builder::new(graph, &plan, id, options)?;
+        let builder = Builder::new(graph, plan, id, options, checkpoints)?;
         let mut runnables = Vec::new();
-        let mut wiring = Wiring::new(&plan);
+        let mut wiring = Wiring::new(plan);
+        let mut tasks = TaskCommands::default();
         for vertex in 0..plan.vertices.len() {
-            builder.vertex(vertex, &mut wiring, &mut runnables)?;
+            builder.vertex(vertex, &mut wiring, &mut runnables, &mut tasks)?;
         }
-        Ok(Deployment { job: builder.job, runnables })
+        Ok(Deployment { attempt: builder.attempt, runnables, tasks })
     }
 }
 
@@ -71,8 +96,8 @@ struct TaskInput {
     queue: TaskQueue,
     /// Taken when the task is made.
     inbox: Option<TaskInbox>,
-    /// Input of the head operator for each channel.
-    channels: Vec<usize>,
+    /// For each channel the input of the head operator and the sender's subtask.
+    channels: Vec<(usize, usize)>,
 }
 
 impl Wiring {
@@ -92,7 +117,7 @@ impl Wiring {
                     if edge.partitioner == Partitioner::Forward && sender != receiver {
                         continue;
                     }
-                    input.channels.push(edge.input);
+                    input.channels.push((edge.input, sender));
                     targets.push(input.queue.channel());
                 }
             }
@@ -101,13 +126,17 @@ impl Wiring {
         Wiring { inputs, channels }
     }
 
-    fn gate(&mut self, vertex: usize, subtask: usize) -> Result<InputGate> {
+    fn gate(
+        &mut self,
+        vertex: usize,
+        subtask: usize,
+        commands: mpsc::UnboundedReceiver<TaskCommand>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<InputGate> {
         let input = &mut self.inputs[vertex][subtask];
-        let inbox = input.inbox.take();
-        Ok(InputGate {
-            inbox: inbox.ok_or_else(|| Error::internal("a task was made twice"))?,
-            channels: std::mem::take(&mut input.channels),
-        })
+        let inbox = input.inbox.take().ok_or_else(|| Error::internal("a task was made twice"))?;
+        let inputs = input.channels.iter().map(|(input, _)| *input).collect();
+        Ok(InputGate::new(inbox, inputs, commands, clock))
     }
 }
 
@@ -115,7 +144,8 @@ struct Builder<'a> {
     graph: &'a JobGraph,
     plan: &'a ExecutionPlan,
     options: &'a ClusterOptions,
-    job: Arc<Job>,
+    checkpoints: Option<&'a AttemptCheckpoints>,
+    attempt: Attempt,
     notices: JobNotices,
     late: HashMap<usize, Arc<LateReporter>>,
     boards: Boards,
@@ -124,7 +154,13 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a JobGraph, plan: &'a ExecutionPlan, id: JobId, options: &'a ClusterOptions) -> Result<Self> {
+    fn new(
+        graph: &'a JobGraph,
+        plan: &'a ExecutionPlan,
+        id: &JobId,
+        options: &'a ClusterOptions,
+        checkpoints: Option<&'a AttemptCheckpoints>,
+    ) -> Result<Self> {
         let notices = JobNotices::new(id.to_string(), options.notices.clone());
         let (mut late, mut sinks) = (HashMap::new(), HashMap::new());
         for (node, operator) in graph.nodes.iter().enumerate() {
@@ -143,52 +179,135 @@ impl<'a> Builder<'a> {
         reporters.sort_by_key(|(node, _)| *node);
         let vertices = (0..plan.vertices.len()).map(|vertex| visible(graph, plan, vertex, options));
         let boards = Boards::new(graph);
-        let job = Job::new(
-            id,
-            graph.name.clone(),
-            vertices.collect(),
-            reporters.into_iter().map(|(_, reporter)| reporter).collect(),
-            boards.sources(graph),
-            boards.windows(graph, &late)?,
-            options.clock.clone(),
-        );
-        Ok(Builder { graph, plan, options, job: Arc::new(job), notices, late, boards, sinks })
+        let attempt = Attempt {
+            vertices: vertices.collect(),
+            late: reporters.into_iter().map(|(_, reporter)| reporter).collect(),
+            sources: boards.sources(graph),
+            windows: boards.windows(graph, &late)?,
+        };
+        Ok(Builder { graph, plan, options, checkpoints, attempt, notices, late, boards, sinks })
     }
 
     /// Makes the tasks of a vertex and, for a source, its enumerator.
-    fn vertex(&self, vertex: usize, wiring: &mut Wiring, runnables: &mut Vec<Runnable>) -> Result<()> {
+    fn vertex(
+        &self,
+        vertex: usize,
+        wiring: &mut Wiring,
+        runnables: &mut Vec<Runnable>,
+        tasks: &mut TaskCommands,
+    ) -> Result<()> {
         let planned = &self.plan.vertices[vertex];
         let head = planned.links[0].node;
         let mut source = match &self.graph.nodes[head].spec {
-            OperatorSpec::Source(spec) => Some(self.source(head, spec, planned, runnables)?),
+            OperatorSpec::Source(spec) => {
+                let state =
+                    if self.checkpoints.is_some() { EnumeratorState::kept() } else { EnumeratorState::default() };
+                tasks.enumerators.insert(vertex, state.clone());
+                Some(self.source(head, spec, planned, state, runnables)?)
+            }
             _ => None,
         };
+        let mut senders = Vec::with_capacity(planned.parallelism);
         for index in 0..planned.parallelism {
-            let subtask = self.job.vertices[vertex].subtasks[index].clone();
-            let task = self.task(vertex, index, &subtask, wiring)?;
+            let subtask = self.attempt.vertices[vertex].subtasks[index].clone();
+            let (sender, commands) = mpsc::unbounded_channel();
+            senders.push(sender.clone());
+            let task = self.task(vertex, index, &subtask, wiring, sender, tasks)?;
+            let restored = self.restored_watermark(head, index, planned.parallelism);
             let place = format!("{} ({}/{})", planned.name, index + 1, planned.parallelism);
             let future: std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>> =
                 match (&self.graph.nodes[head].spec, &mut source) {
                     (OperatorSpec::Source(spec), Some(shared)) => {
-                        let source = self.source_task(head, spec, shared, &subtask)?;
+                        let source = self.source_task(head, spec, shared, &subtask, commands, restored)?;
                         Box::pin(run_source(source, task, self.reader_context(planned, &subtask)?, spec.clone()))
                     }
                     (OperatorSpec::Values { rows }, _) => {
-                        let batches = if index == 0 { self.values(head, rows)? } else { Vec::new() };
-                        Box::pin(run_values(batches, task))
+                        let all_sent = self.restored().is_some_and(|(own, job)| job.has_ended(&own.ids[head]));
+                        let batches = if index == 0 && !all_sent { self.values(head, rows)? } else { Vec::new() };
+                        Box::pin(run_values(batches, task, commands))
                     }
-                    _ => Box::pin(run_task(task, wiring.gate(vertex, index)?)),
+                    _ => {
+                        let channels = wiring.inputs[vertex][index].channels.clone();
+                        let mut gate = wiring.gate(vertex, index, commands, self.options.clock.clone())?;
+                        gate.restore(self.in_flight(vertex, index, &channels)?);
+                        Box::pin(run_task(task, gate, restored))
+                    }
                 };
             runnables.push(Runnable { place, subtask: Some(subtask), future });
         }
+        tasks.senders.push(senders);
         Ok(())
     }
 
-    fn task(&self, vertex: usize, index: usize, subtask: &Arc<Subtask>, wiring: &mut Wiring) -> Result<Task> {
+    fn restored(&self) -> Option<(&AttemptCheckpoints, &RestoredJob)> {
+        let checkpoints = self.checkpoints?;
+        Some((checkpoints, checkpoints.restored.as_deref()?))
+    }
+
+    fn restored_watermark(&self, head: usize, subtask: usize, parallelism: usize) -> Watermark {
+        let restored = self.restored();
+        restored.map_or(Watermark::MIN, |(own, job)| job.watermark(&own.ids[head], subtask, parallelism))
+    }
+
+    /// What a checkpoint had overtaken on its way to a task.
+    fn in_flight(
+        &self,
+        vertex: usize,
+        subtask: usize,
+        channels: &[(usize, usize)],
+    ) -> Result<Vec<(usize, StreamElement)>> {
+        let Some((own, job)) = self.restored() else { return Ok(Vec::new()) };
+        let planned = &self.plan.vertices[vertex];
+        let head = &own.ids[planned.links[0].node];
+        let schemas = self.input_schemas(vertex, 0);
+        let channel =
+            |input: u32, sender: u32| channels.iter().position(|channel| *channel == (input as usize, sender as usize));
+        job.in_flight(head, subtask, planned.parallelism, &schemas, channel)
+    }
+
+    /// A task's link to the coordinator of checkpoints.
+    fn task_checkpoints(
+        &self,
+        vertex: usize,
+        index: usize,
+        links: Vec<LinkIdentity>,
+        channels: &[(usize, usize)],
+    ) -> Option<TaskCheckpoints> {
+        let own = self.checkpoints?;
+        let clock = self.options.clock.clone();
+        Some(TaskCheckpoints::new(
+            TaskId::new(vertex as u32, index as u32),
+            own.facts.clone(),
+            own.files.clone(),
+            links,
+            own.key_groups(index, self.plan.vertices[vertex].parallelism),
+            channels.iter().map(|(input, sender)| (*input as u32, *sender as u32)).collect(),
+            Arc::new(move || clock.now_ms()),
+        ))
+    }
+
+    fn task(
+        &self,
+        vertex: usize,
+        index: usize,
+        subtask: &Arc<Subtask>,
+        wiring: &mut Wiring,
+        commands: mpsc::UnboundedSender<TaskCommand>,
+        tasks: &mut TaskCommands,
+    ) -> Result<Task> {
         let planned = &self.plan.vertices[vertex];
         let mut links: Vec<Link> = Vec::with_capacity(planned.links.len());
+        let mut identities = Vec::new();
         for (position, link) in planned.links.iter().enumerate() {
-            let operator = self.link_operator(vertex, position, index, subtask)?;
+            let states = match self.checkpoints {
+                Some(own) => own.states(link.node, index, planned.parallelism),
+                None => OperatorStates::default(),
+            };
+            let operator = self.link_operator(vertex, position, index, subtask, &states)?;
+            if let Some(own) = self.checkpoints {
+                tasks.states.insert(link.node, states.schemas());
+                identities.push(LinkIdentity { id: own.ids[link.node].clone(), states });
+            }
             let group = &subtask.operators[position].1;
             let metrics = LinkMetrics::new(group, matches!(operator, LinkOperator::Head));
             if let Some(parent) = link.parent {
@@ -207,7 +326,9 @@ impl<'a> Builder<'a> {
             links[position].partitions.push(partitions.len());
             partitions.push(ResultPartition::new(&planned_edge.partitioner, schema, targets, index)?);
         }
-        Ok(Task::new(OperatorChain::new(links), partitions, subtask.clone()))
+        let channels = &wiring.inputs[vertex][index].channels;
+        let checkpoints = self.task_checkpoints(vertex, index, identities, channels);
+        Ok(Task::new(OperatorChain::new(links), partitions, subtask.clone(), checkpoints, commands))
     }
 
     fn link_operator(
@@ -216,6 +337,7 @@ impl<'a> Builder<'a> {
         position: usize,
         index: usize,
         subtask: &Arc<Subtask>,
+        states: &OperatorStates,
     ) -> Result<LinkOperator> {
         let planned = &self.plan.vertices[vertex];
         let node = planned.links[position].node;
@@ -225,15 +347,20 @@ impl<'a> Builder<'a> {
             OperatorSpec::Source(_) | OperatorSpec::Values { .. } => LinkOperator::Head,
             OperatorSpec::Sink(spec) => {
                 let sink = self.sinks.get(&node).ok_or_else(|| Error::internal("a sink that was not made"))?;
+                let (restored, staged) = match self.restored() {
+                    Some((own, job)) => job.sink(&own.ids[node], index, planned.parallelism),
+                    None => Default::default(),
+                };
                 let context = WriterContext {
                     subtask: index,
                     parallelism: planned.parallelism,
                     rowtime: spec.rowtime,
                     metrics,
-                    staging: None,
-                    restored: Vec::new(),
+                    staging: self.checkpoints.map(|own| own.staging(node, index)).transpose()?,
+                    restored,
                 };
-                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink.clone(), context)))
+                let notices = self.notifier(&operator.name);
+                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink.clone(), context, notices, staged)))
             }
             spec => {
                 let late = self.late.get(&node).ok_or_else(|| Error::internal("an operator without a reporter"))?;
@@ -244,15 +371,26 @@ impl<'a> Builder<'a> {
                     metrics,
                     now_ms: Arc::new(move || clock.now_ms()),
                     late: late.clone(),
-                    states: OperatorStates::default(),
+                    states: states.clone(),
                     windows: self.boards.window(node, index),
                 };
                 let input = self.input_schemas(vertex, position);
                 let made = builtin::operator(spec, &input, &operator.output, ctx);
-                LinkOperator::Operator(made.map_err(|e| e.context(operator.name.clone()))?)
+                let mut made = made.map_err(|e| e.context(operator.name.clone()))?;
+                if let Some((own, job)) = self.restored() {
+                    let kept = job.kept(&own.ids[node], own.key_groups(index, planned.parallelism));
+                    made.restore(&kept).map_err(|e| e.context(operator.name.clone()))?;
+                }
+                LinkOperator::Operator(made)
             }
         };
         Ok(made)
+    }
+
+    /// Says lines in the name of an operator.
+    fn notifier(&self, name: &str) -> Notifier {
+        let (notices, name) = (self.notices.clone(), name.to_owned());
+        Notifier::new(move |text| notices.warn(format!("{name}: {text}")))
     }
 
     fn zone(&self) -> String {
@@ -289,12 +427,16 @@ impl<'a> Builder<'a> {
         node: usize,
         spec: &SourceSpec,
         planned: &PlannedVertex,
+        state: EnumeratorState,
         runnables: &mut Vec<Runnable>,
     ) -> Result<SharedSource> {
         let factory = self.options.connectors.factory(&spec.table)?;
         let source = factory.source(&spec.table, &self.graph.config)?;
-        let (notices, name) = (self.notices.clone(), self.graph.nodes[node].name.clone());
-        let notices = Notifier::new(move |text| notices.warn(format!("{name}: {text}")));
+        let notices = self.notifier(&self.graph.nodes[node].name);
+        let restored = match self.restored() {
+            Some((own, job)) => job.splits(&own.ids[node])?,
+            None => None,
+        };
         let enumerator = source.enumerator(EnumeratorContext { notices })?;
         let assignment = enumerator.assignment();
         // A subtask has at most one request open.
@@ -304,9 +446,16 @@ impl<'a> Builder<'a> {
         runnables.push(Runnable {
             place: format!("{} (split enumerator)", self.graph.nodes[node].name),
             subtask: None,
-            future: Box::pin(enumerate(enumerator, source.is_bounded(), senders, requested)),
+            future: Box::pin(enumerate(Enumeration {
+                enumerator,
+                bounded: source.is_bounded(),
+                subtasks: senders,
+                requests: requested,
+                state,
+                restored,
+            })),
         });
-        let start = Arc::new(Barrier::new(planned.parallelism));
+        let start = Arc::new(tokio::sync::Barrier::new(planned.parallelism));
         Ok(SharedSource { source, assignment, requests, start, splits: receivers.into_iter() })
     }
 
@@ -316,11 +465,13 @@ impl<'a> Builder<'a> {
         spec: &SourceSpec,
         shared: &mut SharedSource,
         subtask: &Arc<Subtask>,
+        commands: mpsc::UnboundedReceiver<TaskCommand>,
+        restored: Watermark,
     ) -> Result<SourceTask> {
         let operator = &self.graph.nodes[node];
         let (functions, zone) = (self.options.functions.as_ref(), self.zone());
         let projection = Projection::new(&spec.projection, &spec.read_schema, &operator.output, functions, &zone)?;
-        let event_time = match &spec.watermark {
+        let mut event_time = match &spec.watermark {
             None => None,
             Some(watermark) => {
                 let rules = cut_rules(self.graph, node);
@@ -337,7 +488,15 @@ impl<'a> Builder<'a> {
                 }))
             }
         };
+        if let Some(event_time) = &mut event_time {
+            event_time.restore(restored);
+        }
         Ok(SourceTask {
+            commands,
+            restored,
+            finished: Vec::new(),
+            ids: Vec::new(),
+            is_suspended: false,
             source: shared.source.clone(),
             projection,
             event_time,
@@ -366,7 +525,7 @@ struct SharedSource {
     source: Arc<dyn Source>,
     assignment: SplitAssignment,
     requests: mpsc::Sender<usize>,
-    start: Arc<Barrier>,
+    start: Arc<tokio::sync::Barrier>,
     splits: std::vec::IntoIter<mpsc::Receiver<SplitMessage>>,
 }
 

@@ -1,18 +1,37 @@
-//! Watches over the tasks of one job: it ends when all have ended, and the first failure ends all.
+//! Runs a job: attempt after attempt, each until all its tasks have ended; the first failure ends an attempt.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, ErrorKind, Result};
+use tidegate_checkpoint::coordinator::Fact;
+use tidegate_checkpoint::options::{CheckpointOptions, JobEnd};
+use tidegate_checkpoint::restart::{self as backoff, Backoff, RestartStrategy};
+use tidegate_checkpoint::storage::Stores;
+use tidegate_state::PageCache;
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
+use super::attempt::AttemptCheckpoints;
+use super::checkpoints::JobCheckpoints;
+use super::cluster::ClusterOptions;
 use super::deploy::Deployment;
-use super::handle::Job;
+use super::driver::{Driver, Verdict};
+use super::handle::{Attempt, Job, JobRequest};
+use crate::notices::JobNotices;
+use crate::plan::ExecutionPlan;
 use crate::task::Subtask;
 use crate::view::{ExecutionState, JobStatus};
+
+/// How often it is looked whether all tasks run, until they do.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Memory for pages of indexes and filters of an attempt's state files.
+const PAGE_CACHE_BYTES: usize = 32 << 20;
 
 /// Something that runs for a job.
 pub(crate) struct Runnable {
@@ -36,52 +55,300 @@ impl Started {
     }
 }
 
-/// Runs a job to its end.
-pub(crate) async fn execute(deployment: Deployment) {
-    let Deployment { job, runnables } = deployment;
-    job.enter(JobStatus::Running);
-    let mut tasks = JoinSet::new();
-    let mut started: HashMap<Id, Started> = HashMap::new();
-    for runnable in runnables {
-        let id = tasks.spawn(runnable.future).id();
-        started.insert(id, Started { place: runnable.place, subtask: runnable.subtask });
-    }
-    let mut cancel = job.cancel.subscribe();
-    let mut gave_up = None;
-    loop {
-        tokio::select! {
-            biased;
-            _ = cancel.wait_for(|cancel| *cancel), if job.status() == JobStatus::Running => {
-                job.enter(JobStatus::Cancelling);
-                stop(&mut tasks, &started);
+/// A job about to run, over as many attempts as its restart strategy grants.
+pub(crate) struct Execution {
+    pub graph: JobGraph,
+    pub plan: ExecutionPlan,
+    pub options: Arc<ClusterOptions>,
+    pub job: Arc<Job>,
+    pub requests: mpsc::UnboundedReceiver<JobRequest>,
+    pub checkpoints: CheckpointOptions,
+    pub strategy: RestartStrategy,
+    /// Where checkpoints are kept, shared by the jobs of the process.
+    pub stores: Arc<Stores>,
+    /// The attempt that was made to check the job. It takes no checkpoints.
+    pub checked: Option<Deployment>,
+}
+
+/// How an attempt ended.
+enum Outcome {
+    Finished,
+    Cancelled,
+    /// The reason is the job's failure.
+    Failed,
+    /// To be started again; nothing has failed.
+    Restart(String),
+}
+
+impl Execution {
+    /// Runs the job to its end.
+    pub(crate) async fn execute(mut self) {
+        let job = self.job.clone();
+        let mut own = match self.open_checkpoints().await {
+            Ok(own) => own,
+            Err(error) => {
+                job.fail(None, error);
+                return end(&job, JobStatus::Failed);
             }
-            ended = tasks.join_next_with_id() => {
-                let Some(ended) = ended else { break };
-                match task_ended(&job, &mut started, ended) {
-                    Ended::Failed if job.status() == JobStatus::Running => {
-                        job.enter(JobStatus::Failing);
-                        stop(&mut tasks, &started);
-                    }
-                    Ended::GaveUp(place) => gave_up = Some(place),
-                    Ended::Failed | Ended::Done => {}
+        };
+        let mut backoff = Backoff::new(self.strategy.clone());
+        let mut is_first = true;
+        let status = loop {
+            let outcome = match self.begin(&mut own, is_first).await {
+                Ok((runnables, driver)) => self.run_attempt(runnables, driver, own.as_mut()).await,
+                Err(error) => {
+                    job.fail(None, error);
+                    // What was wrong from the start stays wrong.
+                    if is_first { break JobStatus::Failed } else { Outcome::Failed }
                 }
+            };
+            is_first = false;
+            let wait_ms = match outcome {
+                Outcome::Finished => break JobStatus::Finished,
+                Outcome::Cancelled => break JobStatus::Canceled,
+                Outcome::Restart(reason) => {
+                    self.warn(&format!("the job starts again from its last checkpoint: {reason}"));
+                    0
+                }
+                Outcome::Failed => match backoff.failure(job.clock.monotonic_ms(), rand_unit()) {
+                    backoff::Verdict::GiveUp { .. } => break JobStatus::Failed,
+                    backoff::Verdict::RestartAfter(ms) | backoff::Verdict::Joined(ms) => {
+                        let reason = job.forget_failure().unwrap_or_default();
+                        let from = own.as_ref().and_then(JobCheckpoints::restart_point);
+                        let from = from.map_or("from the beginning".to_owned(), |id| format!("from checkpoint {id}"));
+                        self.warn(&format!("the job failed and starts again {from}, in {ms} ms: {reason}"));
+                        ms
+                    }
+                },
+            };
+            if !self.wait_for_restart(wait_ms).await {
+                break JobStatus::Canceled;
+            }
+        };
+        if let Some(own) = &mut own {
+            own.end(match status {
+                JobStatus::Finished => JobEnd::Finished,
+                JobStatus::Canceled => JobEnd::Canceled,
+                _ => JobEnd::Failed,
+            })
+            .await;
+        }
+        end(&job, status);
+    }
+
+    fn warn(&self, text: &str) {
+        JobNotices::new(self.job.id.to_string(), self.options.notices.clone()).warn(text);
+    }
+
+    async fn open_checkpoints(&mut self) -> Result<Option<JobCheckpoints>> {
+        if self.checked.is_some() {
+            return Ok(None);
+        }
+        let (options, stores) = (self.checkpoints.clone(), self.stores.clone());
+        JobCheckpoints::open(&self.graph, &self.job.id, options, stores).await.map(Some)
+    }
+
+    /// Makes the tasks of the next attempt.
+    async fn begin(
+        &mut self,
+        own: &mut Option<JobCheckpoints>,
+        is_first: bool,
+    ) -> Result<(Vec<Runnable>, Option<Driver>)> {
+        let Some(own) = own else {
+            let deployment = match self.checked.take() {
+                Some(checked) => checked,
+                None => {
+                    let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, None)?;
+                    self.job.restarted(made.attempt);
+                    Deployment { attempt: Attempt::default(), runnables: made.runnables, tasks: made.tasks }
+                }
+            };
+            return Ok((deployment.runnables, None));
+        };
+        if !is_first {
+            own.settle(self.job.clock.now_ms()).await?;
+        }
+        let (folder, file_prefix) = own.begin_attempt();
+        let restored = own.restored(&folder).await?;
+        self.job.show_checkpoints(|view| view.restored = restored.as_ref().map(|r| r.manifest.checkpoint.0));
+        let (facts, said) = mpsc::unbounded_channel();
+        let shared = AttemptCheckpoints {
+            facts,
+            files: own.files.clone(),
+            ids: own.ids.clone(),
+            folder,
+            cache: Arc::new(PageCache::new(PAGE_CACHE_BYTES)),
+            file_prefix,
+            max_parallelism: own.max_parallelism(),
+            restored,
+        };
+        let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, Some(&shared))?;
+        if is_first {
+            own.check_mapping(&self.graph, &self.plan, &made.tasks.states)?;
+        }
+        let plan = own.plan(&self.graph, &self.plan, &self.job.id, &made.tasks.states)?;
+        let notices = JobNotices::new(self.job.id.to_string(), self.options.notices.clone());
+        let driver = Driver::new(plan, own, made.tasks, said, self.job.clone(), notices);
+        self.job.restarted(made.attempt);
+        Ok((made.runnables, Some(driver)))
+    }
+
+    /// Runs tasks until all have ended.
+    async fn run_attempt(
+        &mut self,
+        runnables: Vec<Runnable>,
+        mut driver: Option<Driver>,
+        mut own: Option<&mut JobCheckpoints>,
+    ) -> Outcome {
+        let job = self.job.clone();
+        job.enter(JobStatus::Running);
+        let subtasks = runnables.iter().filter_map(|r| r.subtask.clone()).collect();
+        let mut announcement = Announcement { subtasks, announced: false };
+        let mut running = RunningTasks::start(runnables);
+        let mut cancel = job.cancel.subscribe();
+        let mut outcome = None;
+        let mut gave_up = None;
+        loop {
+            let verdict = tokio::select! {
+                biased;
+                _ = cancel.wait_for(|cancel| *cancel), if outcome.is_none() => {
+                    job.enter(JobStatus::Cancelling);
+                    outcome = Some(Outcome::Cancelled);
+                    running.stop();
+                    None
+                }
+                ended = running.tasks.join_next_with_id() => {
+                    let Some(ended) = ended else { break };
+                    match task_ended(&job, &mut running.started, ended) {
+                        Ended::Failed if outcome.is_none() => {
+                            job.enter(JobStatus::Failing);
+                            outcome = Some(Outcome::Failed);
+                            running.stop();
+                        }
+                        Ended::GaveUp(place) => gave_up = Some(place),
+                        Ended::Failed | Ended::Done => {}
+                    }
+                    None
+                }
+                verdict = drive(&mut driver, &mut own, &mut announcement), if outcome.is_none() => verdict,
+                Some(request) = self.requests.recv() => answer(&mut driver, &mut own, request),
+            };
+            let failed = match verdict {
+                None => continue,
+                Some(Verdict::Fail(error)) => {
+                    job.fail(None, error);
+                    Outcome::Failed
+                }
+                Some(Verdict::Restart(reason)) => Outcome::Restart(reason),
+            };
+            if outcome.is_none() {
+                job.enter(JobStatus::Failing);
+                outcome = Some(failed);
+                running.stop();
             }
         }
+        for late in &job.attempt().late {
+            late.finish();
+        }
+        if let Some(place) = gave_up.filter(|_| outcome.is_none()) {
+            let error = Error::internal("its neighbour task ended too early");
+            job.fail(Some(place.clone()), error.context(place));
+            outcome = Some(Outcome::Failed);
+        }
+        let outcome = outcome.unwrap_or(Outcome::Finished);
+        if let (Some(driver), Some(own)) = (&mut driver, own) {
+            let over =
+                if matches!(outcome, Outcome::Failed | Outcome::Restart(_)) { Fact::JobFailed } else { Fact::Stopped };
+            let _ = driver.take(own, over);
+            driver.settle(own).await;
+        }
+        outcome
     }
-    for late in &job.late {
-        late.finish();
+
+    /// Waits before the next attempt; false if the job is cancelled meanwhile.
+    async fn wait_for_restart(&mut self, wait_ms: i64) -> bool {
+        self.job.enter(JobStatus::Restarting);
+        let mut cancel = self.job.cancel.subscribe();
+        tokio::select! {
+            _ = cancel.wait_for(|cancel| *cancel) => false,
+            () = tokio::time::sleep(Duration::from_millis(wait_ms.max(0) as u64)) => true,
+        }
     }
-    if let Some(place) = gave_up.filter(|_| job.status() == JobStatus::Running) {
-        let error = Error::internal("its neighbour task ended too early");
-        job.fail(Some(place.clone()), error.context(place));
-        job.enter(JobStatus::Failing);
-    }
-    job.enter(match job.status() {
-        JobStatus::Failing => JobStatus::Failed,
-        JobStatus::Cancelling => JobStatus::Canceled,
-        _ => JobStatus::Finished,
-    });
+}
+
+fn end(job: &Job, status: JobStatus) {
+    job.enter(status);
     job.done.send_replace(true);
+}
+
+/// A number from 0 to 1 that decides how long to wait; nothing depends on its quality.
+fn rand_unit() -> f64 {
+    let (bits, _) = uuid::Uuid::new_v4().as_u64_pair();
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// The tasks of an attempt.
+struct RunningTasks {
+    tasks: JoinSet<Result<()>>,
+    started: HashMap<Id, Started>,
+}
+
+/// Whether the coordinator knows that all tasks run.
+struct Announcement {
+    subtasks: Vec<Arc<Subtask>>,
+    announced: bool,
+}
+
+impl Announcement {
+    fn all_run(&self) -> bool {
+        let runs = |s: &Arc<Subtask>| matches!(s.state(), ExecutionState::Running | ExecutionState::Finished);
+        self.subtasks.iter().all(runs)
+    }
+}
+
+impl RunningTasks {
+    fn start(runnables: Vec<Runnable>) -> RunningTasks {
+        let (mut tasks, mut started) = (JoinSet::new(), HashMap::new());
+        for runnable in runnables {
+            let id = tasks.spawn(runnable.future).id();
+            started.insert(id, Started { place: runnable.place, subtask: runnable.subtask });
+        }
+        RunningTasks { tasks, started }
+    }
+
+    fn stop(&mut self) {
+        stop(&mut self.tasks, &self.started);
+    }
+}
+
+/// Does the next thing for checkpoints; never returns if the job takes none.
+async fn drive(
+    driver: &mut Option<Driver>,
+    own: &mut Option<&mut JobCheckpoints>,
+    running: &mut Announcement,
+) -> Option<Verdict> {
+    let (Some(driver), Some(own)) = (driver, own) else { return std::future::pending().await };
+    while !running.announced {
+        if running.all_run() {
+            running.announced = true;
+            return driver.all_restored(own);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    driver.next(own).await
+}
+
+/// Sees to a user's request.
+fn answer(driver: &mut Option<Driver>, own: &mut Option<&mut JobCheckpoints>, request: JobRequest) -> Option<Verdict> {
+    if let (Some(driver), Some(own)) = (driver, own) {
+        return driver.request(own, request);
+    }
+    let (JobRequest::Savepoint { answer, .. } | JobRequest::Checkpoint { answer }) = request;
+    let _ = answer.send(Err(Error::invalid(
+        "The job takes no checkpoints, so it cannot take a savepoint either. Set 'execution.checkpointing.interval' \
+         (or 'execution.checkpointing.savepoint-dir') in its script.",
+    )));
+    None
 }
 
 fn stop(tasks: &mut JoinSet<Result<()>>, started: &HashMap<Id, Started>) {

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_api::graph::OperatorSpec;
 use tidegate_api::{Error, Result, Watermark};
+use tidegate_checkpoint::Stop;
 use tidegate_time::Clock;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::boards::ShownSource;
 use crate::late::LateReporter;
 use crate::task::Subtask;
 use crate::view::{
-    EventTimeView, ExecutionState, FailureView, JobStatus, JobView, SourceProgress, SourceView, VertexInput, VertexView,
+    CheckpointsView, EventTimeView, ExecutionState, FailureView, JobStatus, JobView, SourceProgress, SourceView,
+    VertexInput, VertexView,
 };
 use crate::window_board::WindowOperator;
 
@@ -104,15 +107,35 @@ struct History {
     failure: Option<(FailureView, Error)>,
 }
 
-/// A job, as its tasks, its handle and the cluster share it.
-pub(crate) struct Job {
-    pub id: JobId,
-    pub name: String,
+/// What is visible of one attempt to run a job.
+#[derive(Default)]
+pub(crate) struct Attempt {
     pub vertices: Vec<Vertex>,
     pub late: Vec<Arc<LateReporter>>,
     pub sources: Vec<ShownSource>,
     pub windows: Vec<WindowOperator>,
+}
+
+/// A wish about a running job.
+pub(crate) enum JobRequest {
+    /// A savepoint into this folder, or the configured one; and whether the job stops with it.
+    Savepoint { target: Option<String>, stop: Option<Stop>, answer: oneshot::Sender<Result<String>> },
+    /// A checkpoint now.
+    Checkpoint { answer: oneshot::Sender<Result<String>> },
+}
+
+/// A job, as its tasks, its handle and the cluster share it.
+pub(crate) struct Job {
+    pub id: JobId,
+    pub name: String,
     pub clock: Arc<dyn Clock>,
+    /// The attempt that runs, or the last one.
+    attempt: Mutex<Arc<Attempt>>,
+    /// How often the job was restarted.
+    restarts: AtomicU64,
+    checkpoints: Mutex<CheckpointsView>,
+    /// To whoever runs the job.
+    pub requests: mpsc::UnboundedSender<JobRequest>,
     history: Mutex<History>,
     /// Turns true when a user asks for cancellation.
     pub cancel: watch::Sender<bool>,
@@ -124,26 +147,40 @@ impl Job {
     pub(crate) fn new(
         id: JobId,
         name: String,
-        vertices: Vec<Vertex>,
-        late: Vec<Arc<LateReporter>>,
-        sources: Vec<ShownSource>,
-        windows: Vec<WindowOperator>,
+        attempt: Attempt,
         clock: Arc<dyn Clock>,
+        requests: mpsc::UnboundedSender<JobRequest>,
     ) -> Self {
         let now = clock.now_ms();
         let timestamps = BTreeMap::from([(JobStatus::Initializing, now), (JobStatus::Created, now)]);
         Job {
             id,
             name,
-            vertices,
-            late,
-            sources,
-            windows,
             clock,
+            attempt: Mutex::new(Arc::new(attempt)),
+            restarts: AtomicU64::new(0),
+            checkpoints: Mutex::default(),
+            requests,
             history: Mutex::new(History { status: JobStatus::Created, timestamps, failure: None }),
             cancel: watch::Sender::new(false),
             done: watch::Sender::new(false),
         }
+    }
+
+    /// The attempt that runs, or the last one.
+    pub(crate) fn attempt(&self) -> Arc<Attempt> {
+        self.attempt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another attempt takes over.
+    pub(crate) fn restarted(&self, attempt: Attempt) {
+        *self.attempt.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(attempt);
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes what is visible of checkpoints.
+    pub(crate) fn show_checkpoints(&self, change: impl FnOnce(&mut CheckpointsView)) {
+        change(&mut self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(crate) fn status(&self) -> JobStatus {
@@ -164,6 +201,12 @@ impl Job {
         history.failure.get_or_insert((failure, error));
     }
 
+    /// What went wrong last, if the job is not over: it is about to be tried again.
+    pub(crate) fn forget_failure(&self) -> Option<String> {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.failure.take().map(|(view, _)| view.message)
+    }
+
     fn result(&self) -> Result<JobSummary> {
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         match (history.status, &history.failure) {
@@ -180,7 +223,7 @@ impl Job {
     /// Sums a metric of every operator of a role; operators without it are left out.
     fn sums(&self, role: Option<Role>, metric: &str) -> Vec<OperatorRows> {
         let mut sums = Vec::new();
-        for vertex in &self.vertices {
+        for vertex in &self.attempt().vertices {
             for (position, (operator, found)) in vertex.operators.iter().enumerate() {
                 if role.is_some_and(|role| role != *found) {
                     continue;
@@ -194,8 +237,9 @@ impl Job {
 
     fn summary(&self) -> JobSummary {
         let some = |sums: Vec<OperatorRows>| sums.into_iter().filter(|s| s.rows > 0).collect::<Vec<_>>();
+        let attempt = self.attempt();
         let late =
-            self.late.iter().map(|late| OperatorRows { operator: late.operator().to_owned(), rows: late.total() });
+            attempt.late.iter().map(|late| OperatorRows { operator: late.operator().to_owned(), rows: late.total() });
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         let started = history.timestamps.values().min().copied().unwrap_or(0);
         let ended = history.timestamps.values().max().copied().unwrap_or(0);
@@ -263,6 +307,40 @@ impl JobHandle {
         Ok(())
     }
 
+    /// Takes a savepoint into a folder under `target`, or under the configured one, and says where. With
+    /// `stop` the job ends with it.
+    pub async fn savepoint(&self, target: Option<String>, stop: Option<Stop>) -> Result<String> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(JobRequest::Savepoint { target, stop, answer }, answered).await
+    }
+
+    /// Takes a checkpoint now and says where it is.
+    pub async fn checkpoint(&self) -> Result<String> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(JobRequest::Checkpoint { answer }, answered).await
+    }
+
+    async fn ask(&self, request: JobRequest, answered: oneshot::Receiver<Result<String>>) -> Result<String> {
+        let over = || {
+            let status = self.status();
+            Error::invalid(format!("Job {} is not running any more ({}).", self.id(), status.name()))
+        };
+        if self.status().is_terminal() || self.job.requests.send(request).is_err() {
+            return Err(over());
+        }
+        answered.await.unwrap_or_else(|_| Err(over()))
+    }
+
+    /// The job's checkpoints so far.
+    pub fn checkpoints(&self) -> CheckpointsView {
+        self.job.checkpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often the job was restarted.
+    pub fn restarts(&self) -> u64 {
+        self.job.restarts.load(Ordering::Relaxed)
+    }
+
     /// What the job has done so far.
     pub fn summary(&self) -> JobSummary {
         self.job.summary()
@@ -270,7 +348,8 @@ impl JobHandle {
 
     /// The job at this moment.
     pub fn view(&self) -> JobView {
-        let vertices = self.job.vertices.iter().map(|vertex| VertexView {
+        let attempt = self.job.attempt();
+        let vertices = attempt.vertices.iter().map(|vertex| VertexView {
             id: vertex.id.clone(),
             name: vertex.name.clone(),
             description: vertex.description.clone(),
@@ -292,17 +371,19 @@ impl JobHandle {
 
     /// What event time does in the job at this moment: splits, open windows, late rows.
     pub fn event_time(&self) -> EventTimeView {
-        let sources = self.job.sources.iter();
+        let attempt = self.job.attempt();
+        let sources = attempt.sources.iter();
         EventTimeView {
             // Windows first: a row counted there has been counted at its source before.
-            windows: self.job.windows.iter().map(WindowOperator::view).collect(),
+            windows: attempt.windows.iter().map(WindowOperator::view).collect(),
             sources: sources.map(|s| SourceView { name: s.name.clone(), splits: s.splits.view() }).collect(),
         }
     }
 
     /// How far each source has come.
     pub fn sources(&self) -> Vec<SourceProgress> {
-        let heads = self.job.vertices.iter().filter(|v| v.operators.first().is_some_and(|(_, r)| *r == Role::Source));
+        let attempt = self.job.attempt();
+        let heads = attempt.vertices.iter().filter(|v| v.operators.first().is_some_and(|(_, r)| *r == Role::Source));
         let progress = heads.map(|vertex| {
             let metric = |name: &'static str| vertex.subtasks.iter().filter_map(move |s| metric_of(s, 0, name));
             // A finished subtask does not hold time back.

@@ -1,8 +1,11 @@
 //! The local job manager: takes job graphs, runs them, tells how they are doing.
 
+mod attempt;
 mod boards;
+mod checkpoints;
 mod cluster;
 mod deploy;
+mod driver;
 mod execution;
 mod handle;
 mod start;

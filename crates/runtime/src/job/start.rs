@@ -4,15 +4,17 @@ use tidegate_api::connector::ReaderContext;
 use tidegate_api::graph::SourceSpec;
 use tidegate_api::{Batch, Result, StreamElement, Watermark};
 
-use crate::source::SourceTask;
-use crate::task::{self, InputGate, Task};
+use tokio::sync::mpsc;
+
+use crate::source::{SourceCommands, SourceTask};
+use crate::task::{self, InputGate, Task, TaskCommand};
 use crate::view::ExecutionState;
 
-pub(super) async fn run_task(mut task: Task, gate: InputGate) -> Result<()> {
+pub(super) async fn run_task(mut task: Task, gate: InputGate, restored: Watermark) -> Result<()> {
     task.subtask.enter(ExecutionState::Initializing);
-    task.open()?;
+    task.open().await?;
     task.subtask.enter(ExecutionState::Running);
-    task::run(task, gate).await
+    task::run(task, gate, restored).await
 }
 
 pub(super) async fn run_source(
@@ -22,15 +24,19 @@ pub(super) async fn run_source(
     spec: SourceSpec,
 ) -> Result<()> {
     task.subtask.enter(ExecutionState::Initializing);
-    task.open()?;
+    task.open().await?;
     let reader = source.source.reader(&spec.read, context)?;
     task.subtask.enter(ExecutionState::Running);
     source.run(task, reader).await
 }
 
-pub(super) async fn run_values(batches: Vec<Batch>, mut task: Task) -> Result<()> {
+pub(super) async fn run_values(
+    batches: Vec<Batch>,
+    mut task: Task,
+    commands: mpsc::UnboundedReceiver<TaskCommand>,
+) -> Result<()> {
     task.subtask.enter(ExecutionState::Initializing);
-    task.open()?;
+    task.open().await?;
     task.subtask.enter(ExecutionState::Running);
     for batch in batches {
         task.chain.count_read(batch.num_rows());
@@ -38,5 +44,5 @@ pub(super) async fn run_values(batches: Vec<Batch>, mut task: Task) -> Result<()
     }
     task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
     task.emit(StreamElement::EndOfInput).await?;
-    task.finish().await
+    task.finish(&mut SourceCommands { commands }, Watermark::MAX).await
 }

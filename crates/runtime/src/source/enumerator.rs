@@ -1,39 +1,124 @@
 //! Hands splits to the subtasks of a source.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tidegate_api::connector::{Split, SplitAssignment, SplitEnumerator};
-use tidegate_api::{Error, Result};
+use tidegate_api::{Error, Result, Watermark};
 use tokio::sync::mpsc;
 
 /// What the enumerator tells a subtask.
 #[derive(Debug)]
 pub(crate) enum SplitMessage {
     /// Read these, too. May be empty: nothing for you (yet).
-    Add(Vec<Split>),
+    Add(Vec<AssignedSplit>),
     /// Nothing will be added any more.
     NoMore,
 }
 
+/// A split for a subtask.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AssignedSplit {
+    pub split: Split,
+    /// The watermark it had reached, if it goes on from a checkpoint.
+    pub watermark: Option<Watermark>,
+}
+
+impl From<Split> for AssignedSplit {
+    fn from(split: Split) -> Self {
+        AssignedSplit { split, watermark: None }
+    }
+}
+
+/// The enumerator's part of checkpoints: what it had said when nothing was said later. It is read before
+/// the first barrier is sent; whatever is assigned after that is found again, and left out if a subtask
+/// has it.
+#[derive(Clone, Default)]
+pub(crate) struct EnumeratorState {
+    /// Absent if the job takes no checkpoints.
+    latest: Option<Arc<Mutex<Value>>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Said {
+    connector: Value,
+    /// Found and not yet given to anybody.
+    unassigned: Vec<AssignedSplit>,
+}
+
+impl EnumeratorState {
+    /// A state that is kept.
+    pub(crate) fn kept() -> EnumeratorState {
+        EnumeratorState { latest: Some(Arc::default()) }
+    }
+
+    /// What is known now.
+    pub(crate) fn latest(&self) -> Value {
+        self.latest.as_ref().map_or(Value::Null, |latest| latest.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn note(&self, enumerator: &dyn SplitEnumerator, unassigned: &VecDeque<AssignedSplit>) -> Result<()> {
+        let Some(latest) = &self.latest else { return Ok(()) };
+        let said = Said { connector: enumerator.snapshot()?, unassigned: unassigned.iter().cloned().collect() };
+        let said = serde_json::to_value(said).map_err(|e| Error::internal(e.to_string()))?;
+        *latest.lock().unwrap_or_else(PoisonError::into_inner) = said;
+        Ok(())
+    }
+}
+
+/// What an enumerator goes on from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RestoredSplits {
+    /// What [`EnumeratorState::latest`] gave.
+    pub said: Value,
+    /// Splits that are not read to their end.
+    pub open: Vec<AssignedSplit>,
+    /// Ids of splits that were given out and need not be found again.
+    pub given: HashSet<String>,
+}
+
 /// Finds splits and assigns them until all is assigned. `requests` carries the index of each subtask
 /// that wants another split.
-pub(crate) async fn enumerate(
-    mut enumerator: Box<dyn SplitEnumerator>,
-    bounded: bool,
-    subtasks: Vec<mpsc::Sender<SplitMessage>>,
-    mut requests: mpsc::Receiver<usize>,
-) -> Result<()> {
+pub(crate) struct Enumeration {
+    pub enumerator: Box<dyn SplitEnumerator>,
+    pub bounded: bool,
+    pub subtasks: Vec<mpsc::Sender<SplitMessage>>,
+    pub requests: mpsc::Receiver<usize>,
+    pub state: EnumeratorState,
+    pub restored: Option<RestoredSplits>,
+}
+
+/// Runs an enumeration to its end.
+pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
+    let Enumeration { mut enumerator, bounded, subtasks, mut requests, state, restored } = enumeration;
     // A bounded source reads what exists when it starts.
     let interval = if bounded { None } else { enumerator.discovery_interval() };
     let mut waiting: VecDeque<usize> = VecDeque::new();
-    let mut unassigned: VecDeque<Split> = VecDeque::new();
+    let mut unassigned: VecDeque<AssignedSplit> = VecDeque::new();
+    let mut given: HashSet<String> = HashSet::new();
     let mut first = true;
+    let mut carried = Vec::new();
+    if let Some(restored) = restored {
+        (carried, given) = (restored.open, restored.given);
+        if let Ok(said) = serde_json::from_value::<Said>(restored.said) {
+            enumerator.restore(said.connector)?;
+            carried.extend(said.unassigned);
+        }
+    }
     loop {
-        let found = enumerator.discover().await?;
+        let mut found: Vec<AssignedSplit> = std::mem::take(&mut carried);
+        given.extend(found.iter().map(|s| s.split.id.clone()));
+        let new = enumerator.discover().await?.into_iter().filter(|split| !given.contains(&split.id));
+        found.extend(new.map(AssignedSplit::from));
         match enumerator.assignment() {
             SplitAssignment::Eager => assign(found, &subtasks, first).await?,
             SplitAssignment::OnDemand => unassigned.extend(found),
         }
+        // Only the first discovery after a restore can find what was given out.
+        given.clear();
+        state.note(enumerator.as_ref(), &unassigned)?;
         first = false;
         let next_look = async {
             match interval {
@@ -54,6 +139,7 @@ pub(crate) async fn enumerate(
                 let Some(split) = unassigned.pop_front() else { break };
                 if let Some(subtask) = waiting.pop_front() {
                     send(&subtasks[subtask], SplitMessage::Add(vec![split])).await?;
+                    state.note(enumerator.as_ref(), &unassigned)?;
                 }
             }
             if unassigned.is_empty() && bounded {
@@ -75,11 +161,11 @@ pub(crate) async fn enumerate(
     }
 }
 
-async fn assign(found: Vec<Split>, subtasks: &[mpsc::Sender<SplitMessage>], first: bool) -> Result<()> {
-    let mut shares: Vec<Vec<Split>> = vec![Vec::new(); subtasks.len()];
-    for split in found {
-        let owner = (split.owner % subtasks.len() as u64) as usize;
-        shares[owner].push(split);
+async fn assign(found: Vec<AssignedSplit>, subtasks: &[mpsc::Sender<SplitMessage>], first: bool) -> Result<()> {
+    let mut shares: Vec<Vec<AssignedSplit>> = vec![Vec::new(); subtasks.len()];
+    for found in found {
+        let owner = (found.split.owner % subtasks.len() as u64) as usize;
+        shares[owner].push(found);
     }
     for (subtask, share) in subtasks.iter().zip(shares) {
         if first || !share.is_empty() {

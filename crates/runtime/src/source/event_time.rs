@@ -83,12 +83,35 @@ impl EventTime {
     }
 
     /// A split was assigned: it holds the watermark from now on.
-    pub(crate) fn add_split(&mut self, id: &str, marks: Arc<SplitMarks>, now_ms: i64, out: &mut Vec<StreamElement>) {
+    /// One that goes on from a checkpoint has its watermark already.
+    pub(crate) fn add_split(
+        &mut self,
+        id: &str,
+        marks: Arc<SplitMarks>,
+        restored: Option<Watermark>,
+        now_ms: i64,
+        out: &mut Vec<StreamElement>,
+    ) {
         let gauge = self.metrics.gauge(&format!("split.{id}.watermark.currentWatermark"), i64::MIN);
         let timer = IdlenessTimer::new(self.spec.idle_timeout_ms, now_ms);
-        let (id, running) = (id.to_owned(), Watermark::MIN);
+        let (id, running) = (id.to_owned(), restored.unwrap_or(Watermark::MIN));
+        let number = self.splits.len();
+        gauge.set(running.timestamp());
         self.splits.push(SplitTime { id, told_quiet: false, running, timer, gauge, marks });
         emit(self.valve.add_input(), out);
+        if let Some(watermark) = restored {
+            emit(self.valve.watermark(number, watermark), out);
+        }
+    }
+
+    /// Goes on from a checkpoint at which this watermark had been sent.
+    pub(crate) fn restore(&mut self, sent: Watermark) {
+        self.valve = WatermarkValve::restored(0, sent);
+    }
+
+    /// The watermark of one split; `None` before its first.
+    pub(crate) fn split_watermark(&self, split: usize) -> Option<Watermark> {
+        self.splits.get(split).map(|s| s.running).filter(|w| *w != Watermark::MIN)
     }
 
     /// A split has been read to its end.

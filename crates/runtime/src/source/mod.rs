@@ -17,15 +17,17 @@ use std::task::Poll;
 use tidegate_api::connector::{Source, SourceBatch, SourceEvent, SourceReader, SplitAssignment};
 use tidegate_api::function::EvalContext;
 use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
+use tidegate_checkpoint::manifest::SplitPosition;
+use tidegate_checkpoint::{Barrier, Stop};
 use tidegate_time::Clock;
-use tokio::sync::{Barrier, mpsc};
+use tokio::sync::mpsc;
 
-pub(crate) use enumerator::{SplitMessage, enumerate};
+pub(crate) use enumerator::{AssignedSplit, Enumeration, EnumeratorState, RestoredSplits, SplitMessage, enumerate};
 pub(crate) use event_time::{EventTime, EventTimeParts};
 pub(crate) use splits::SplitBoard;
 
 use crate::builtin::Projection;
-use crate::task::Task;
+use crate::task::{LastCommands, SourceSnapshot, Task, TaskCommand};
 use splits::SplitMarks;
 
 /// One subtask of a source.
@@ -37,6 +39,14 @@ pub(crate) struct SourceTask {
     pub clock: Arc<dyn Clock>,
     /// Splits from the enumerator.
     pub splits: mpsc::Receiver<SplitMessage>,
+    /// From the coordinator of checkpoints.
+    pub commands: mpsc::UnboundedReceiver<TaskCommand>,
+    /// The watermark the subtask had sent when the checkpoint was taken that it goes on from.
+    pub restored: Watermark,
+    /// Splits that ended since the last barrier, by id.
+    pub finished: Vec<String>,
+    /// Ids of all splits, by number.
+    pub ids: Vec<String>,
     /// Asks the enumerator for another split.
     pub requests: mpsc::Sender<usize>,
     pub assignment: SplitAssignment,
@@ -48,12 +58,30 @@ pub(crate) struct SourceTask {
     /// Where the subtasks of the source wait for each other before the first row: one that has nothing to
     /// read must have said so to every receiver, or it would hold the watermark for as long as that takes,
     /// and whether a row is late would depend on who speaks first.
-    pub start: Arc<Barrier>,
+    pub start: Arc<tokio::sync::Barrier>,
+    /// The job ends with a savepoint that it will go on from: windows stay open.
+    pub is_suspended: bool,
 }
 
 enum Next {
     Splits(Option<SplitMessage>),
     Read(SourceEvent),
+    Command(TaskCommand),
+}
+
+/// Commands after the source has ended.
+pub(crate) struct SourceCommands {
+    pub commands: mpsc::UnboundedReceiver<TaskCommand>,
+}
+
+impl LastCommands for SourceCommands {
+    async fn next(&mut self) -> Option<TaskCommand> {
+        self.commands.recv().await
+    }
+
+    fn triggered(&mut self, _: Barrier) -> bool {
+        true
+    }
 }
 
 /// What a reader is doing, as far as its end goes.
@@ -85,6 +113,9 @@ impl SourceTask {
         for element in out.drain(..) {
             task.emit(element).await?;
         }
+        if self.restored != Watermark::MIN {
+            task.emit(StreamElement::Watermark(self.restored)).await?;
+        }
         let reads = !progress.is_over();
         if reads {
             self.start.wait().await;
@@ -106,6 +137,11 @@ impl SourceTask {
                 Next::Read(SourceEvent::SplitFinished(split)) => {
                     self.finish_split(split, &mut progress, &mut out);
                 }
+                Next::Command(command) => {
+                    if self.obey(command, &mut task, reader.as_mut(), &mut progress).await? {
+                        break;
+                    }
+                }
             }
             for element in out.drain(..) {
                 task.emit(element).await?;
@@ -122,20 +158,96 @@ impl SourceTask {
         if let Some(event_time) = &mut self.event_time {
             event_time.end();
         }
-        task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
-        task.emit(StreamElement::EndOfInput).await?;
+        if !self.is_suspended {
+            task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
+        }
+        task.end().await?;
         if !reads {
             self.start.wait().await;
         }
-        task.finish().await
+        let watermark = self.watermark();
+        task.finish(&mut SourceCommands { commands: self.commands }, watermark).await
+    }
+
+    fn watermark(&self) -> Watermark {
+        self.event_time.as_ref().map_or(Watermark::MIN, EventTime::watermark)
+    }
+
+    /// Does what the coordinator says; true if the source is to end.
+    async fn obey(
+        &mut self,
+        command: TaskCommand,
+        task: &mut Task,
+        reader: &mut dyn SourceReader,
+        progress: &mut Progress,
+    ) -> Result<bool> {
+        let Some(TaskCommand::Trigger { barrier, enumerator }) = task.obey(command)? else { return Ok(false) };
+        // What the enumerator had assigned before the barrier belongs before it.
+        let mut out = Vec::new();
+        while let Ok(message) = self.splits.try_recv() {
+            self.take_splits(Some(message), reader, progress, &mut out)?;
+        }
+        if barrier.kind.stop() == Some(Stop::Drain) {
+            out.push(StreamElement::Watermark(Watermark::MAX));
+        }
+        for element in out {
+            task.emit(element).await?;
+        }
+        let snapshot = SourceSnapshot { splits: self.positions(reader)?, enumerator };
+        task.snapshot(barrier, self.watermark(), Some(snapshot)).await?;
+        task.aligned(barrier.id, Vec::new());
+        match barrier.kind.stop() {
+            Some(_) => self.wait_for_stop(barrier, task).await,
+            None => Ok(false),
+        }
+    }
+
+    /// After the barrier of a savepoint that stops the job nothing is read until it is known to be complete;
+    /// false if it came to nothing and the source goes on.
+    async fn wait_for_stop(&mut self, barrier: Barrier, task: &mut Task) -> Result<bool> {
+        while let Some(command) = self.commands.recv().await {
+            let completed = matches!(&command, TaskCommand::Completed(id) if *id == barrier.id);
+            let aborted = matches!(&command, TaskCommand::Aborted(id) if *id == barrier.id);
+            task.obey(command)?;
+            if completed {
+                self.is_suspended = barrier.kind.stop() == Some(Stop::Suspend);
+                return Ok(true);
+            }
+            if aborted {
+                return Ok(false);
+            }
+        }
+        Err(Error::cancelled())
+    }
+
+    /// Where each split stands, and which ended since the last barrier.
+    fn positions(&mut self, reader: &dyn SourceReader) -> Result<Vec<SplitPosition>> {
+        let mut positions = Vec::new();
+        for (number, split) in reader.snapshot()? {
+            let watermark = self.event_time.as_ref().and_then(|event_time| event_time.split_watermark(number));
+            positions.push(SplitPosition {
+                split: split.id.clone(),
+                position: serde_json::to_value(&split).map_err(|e| Error::internal(e.to_string()))?,
+                watermark_ms: watermark.map(Watermark::timestamp),
+                finished: false,
+            });
+        }
+        positions.extend(self.finished.drain(..).map(|split| SplitPosition {
+            split,
+            position: serde_json::Value::Null,
+            watermark_ms: None,
+            finished: true,
+        }));
+        Ok(positions)
     }
 
     /// The next thing to do. Sinks chained to the source are flushed before waiting.
     async fn next(&mut self, task: &mut Task, reader: &mut dyn SourceReader, listening: bool) -> Result<Next> {
-        let splits = &mut self.splits;
+        let (splits, commands) = (&mut self.splits, &mut self.commands);
         let mut next = pin!(async {
             tokio::select! {
                 biased;
+                Some(command) = commands.recv() => Ok(Next::Command(command)),
                 message = splits.recv(), if listening => Ok(Next::Splits(message)),
                 event = reader.next() => event.map(Next::Read),
             }
@@ -173,11 +285,13 @@ impl SourceTask {
             None => progress.listening = false,
             Some(SplitMessage::NoMore) => progress.complete = true,
             Some(SplitMessage::Add(splits)) => {
-                for split in splits {
+                for AssignedSplit { split, watermark } in splits {
                     let marks = self.board.add(&split.id, self.subtask);
                     if let Some(event_time) = &mut self.event_time {
-                        event_time.add_split(&split.id, marks.clone(), self.clock.monotonic_ms(), out);
+                        let now_ms = self.clock.monotonic_ms();
+                        event_time.add_split(&split.id, marks.clone(), watermark, now_ms, out);
                     }
+                    self.ids.push(split.id.clone());
                     self.marks.push(marks);
                     reader.add_split(split)?;
                     progress.live += 1;
@@ -202,6 +316,9 @@ impl SourceTask {
         }
         if let Some(marks) = self.marks.get(split) {
             marks.finish();
+        }
+        if let Some(id) = self.ids.get(split) {
+            self.finished.push(id.clone());
         }
         progress.live = progress.live.saturating_sub(1);
         match self.assignment {

@@ -6,10 +6,14 @@
 
 mod changes;
 mod codec;
+mod files;
+mod in_flight;
 mod keyed;
 mod stores;
 
 pub(crate) use changes::Changes;
+pub(crate) use files::{SnapshotFiles, StoredRuns, write_store};
+pub(crate) use in_flight::{decode_elements, encode_element};
 pub(crate) use keyed::{KeyedLayout, KeyedState};
 pub use stores::OperatorStates;
-pub(crate) use stores::{OpenStore, StoreFactory};
+pub(crate) use stores::{OpenStore, OpenedStore, StoreFactory};

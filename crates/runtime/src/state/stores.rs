@@ -1,16 +1,28 @@
 //! The stores of one operator in one subtask.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_api::{Result, Schema};
+use tidegate_checkpoint::manifest::{StateKind, StateSchema};
 use tidegate_state::RunStore;
 
 use super::keyed::{KeyedLayout, KeyedState};
 
 /// Opens the store of a state: empty, or as a checkpoint left it.
 pub(crate) trait StoreFactory: Send + Sync {
-    /// The store of the state of this name, and if it was restored the value columns it was written with.
-    fn open(&self, layout: &KeyedLayout) -> Result<(RunStore, Option<Schema>)>;
+    /// The store of the state of this name.
+    fn open(&self, layout: &KeyedLayout) -> Result<OpenedStore>;
+}
+
+/// What a factory gives.
+pub(crate) struct OpenedStore {
+    pub store: RunStore,
+    /// Where its files are.
+    pub folder: PathBuf,
+    /// If it was restored, the value columns it was written with.
+    pub restored: Option<Schema>,
 }
 
 /// A store an operator has opened.
@@ -20,6 +32,10 @@ pub(crate) struct OpenStore {
     pub layout: KeyedLayout,
     /// Shared with the threads that write its files.
     pub store: Arc<Mutex<RunStore>>,
+    /// Where its files are.
+    pub folder: PathBuf,
+    /// Held by whoever writes its files.
+    pub writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What an operator keeps beyond its life; without checkpoints it keeps nothing.
@@ -42,10 +58,19 @@ impl OperatorStates {
     /// The state of this layout; `None` if nothing is kept.
     pub(crate) fn keyed(&self, layout: KeyedLayout) -> Result<Option<KeyedState>> {
         let Some(kept) = &self.kept else { return Ok(None) };
-        let (store, restored) = kept.factory.open(&layout)?;
+        let OpenedStore { store, folder, restored } = kept.factory.open(&layout)?;
         let store = Arc::new(Mutex::new(store));
-        kept.lock().push(OpenStore { layout: layout.clone(), store: store.clone() });
+        kept.lock().push(OpenStore { layout: layout.clone(), store: store.clone(), folder, writing: Arc::default() });
         KeyedState::new(layout, store, restored).map(Some)
+    }
+
+    /// What the states opened so far contain, by name.
+    pub(crate) fn schemas(&self) -> BTreeMap<String, StateSchema> {
+        let schema = |open: OpenStore| {
+            let KeyedLayout { name, key, value, .. } = open.layout;
+            (name.to_owned(), StateSchema { kind: StateKind::Value, key, value })
+        };
+        self.open().into_iter().map(schema).collect()
     }
 
     /// The stores opened so far, in that order.

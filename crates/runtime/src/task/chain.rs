@@ -80,6 +80,19 @@ impl OperatorChain {
         self.emit(0, element)
     }
 
+    /// A barrier is about to pass: operators let go of what they hold back only to save work.
+    pub(crate) fn before_barrier(&mut self) -> Result<()> {
+        for link in 0..self.links.len() {
+            let LinkOperator::Operator(operator) = &mut self.links[link].operator else { continue };
+            let mut out = Output::default();
+            operator.before_barrier(&mut out)?;
+            for element in out.take() {
+                self.emit(link, element)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Counts rows that a source has read.
     pub(crate) fn count_read(&mut self, rows: usize) {
         self.links[0].metrics.records_in.add(rows as u64);

@@ -8,20 +8,30 @@
 //! for input (idle), for a receiver's queue (backpressured), and for a sink's I/O.
 
 mod chain;
+mod checkpoints;
+mod gate;
 mod subtask;
 mod times;
 
 use std::sync::Arc;
 
 use arrow::array::Array;
-use tidegate_api::{Batch, Result, StreamElement};
+use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
+use tidegate_checkpoint::alignment::{AbandonReason, Step};
+use tidegate_checkpoint::coordinator::DeclineReason;
+use tidegate_checkpoint::{Barrier, CheckpointId, Stop};
 use tidegate_time::{ValveChange, ValveEvent, WatermarkValve};
+use tokio::sync::mpsc;
 
 pub(crate) use chain::{Link, LinkMetrics, LinkOperator, OperatorChain};
+pub(crate) use checkpoints::{
+    LinkIdentity, SourceSnapshot, StagedCommittable, StagedOutput, TaskCheckpoints, TaskCommand,
+};
+pub(crate) use gate::{Arrival, InputGate};
 pub(crate) use subtask::Subtask;
 pub(crate) use times::TaskTimes;
 
-use crate::exchange::{Envelope, ResultPartition, TaskInbox};
+use crate::exchange::ResultPartition;
 use chain::Effect;
 
 /// The operators of a subtask and where their output goes.
@@ -31,17 +41,36 @@ pub(crate) struct Task {
     pub subtask: Arc<Subtask>,
     /// Some sink has taken rows since the last flush.
     unflushed: bool,
+    /// Absent if the job takes no checkpoints.
+    checkpoints: Option<TaskCheckpoints>,
+    /// The savepoint that the job is stopping with, to go on from it later: what ends now has not ended in
+    /// event time.
+    suspending: Option<CheckpointId>,
+    /// Where the task's sinks say what they have published.
+    commands: mpsc::UnboundedSender<TaskCommand>,
 }
 
 impl Task {
-    pub(crate) fn new(chain: OperatorChain, partitions: Vec<ResultPartition>, subtask: Arc<Subtask>) -> Self {
-        Task { chain, partitions, subtask, unflushed: false }
+    pub(crate) fn new(
+        chain: OperatorChain,
+        partitions: Vec<ResultPartition>,
+        subtask: Arc<Subtask>,
+        checkpoints: Option<TaskCheckpoints>,
+        commands: mpsc::UnboundedSender<TaskCommand>,
+    ) -> Self {
+        Task { chain, partitions, subtask, unflushed: false, checkpoints, suspending: None, commands }
     }
 
     /// Opens the sinks.
-    pub(crate) fn open(&mut self) -> Result<()> {
+    pub(crate) async fn open(&mut self) -> Result<()> {
         self.subtask.times.start();
-        self.sinks().try_for_each(|sink| sink.open())
+        let Task { chain, commands, .. } = self;
+        for (position, link) in chain.links.iter_mut().enumerate() {
+            if let LinkOperator::Sink(sink) = &mut link.operator {
+                sink.open(position, commands).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives an element to the head operator and carries out what follows from it.
@@ -57,7 +86,7 @@ impl Task {
     }
 
     async fn carry_out(&mut self) -> Result<()> {
-        let Task { chain, partitions, subtask, unflushed } = self;
+        let Task { chain, partitions, subtask, unflushed, .. } = self;
         for effect in chain.effects.drain(..) {
             match effect {
                 Effect::Send(partition, element) => {
@@ -95,65 +124,242 @@ impl Task {
         Ok(())
     }
 
-    /// Makes everything durable at the end of the input.
-    pub(crate) async fn finish(&mut self) -> Result<()> {
+    /// Takes part in a checkpoint: sends the barrier on, takes the state, and lets it be written.
+    pub(crate) async fn snapshot(
+        &mut self,
+        barrier: Barrier,
+        watermark: Watermark,
+        source: Option<SourceSnapshot>,
+    ) -> Result<()> {
+        let seen_ms = self.checkpoints.as_ref().map_or(0, TaskCheckpoints::now_ms);
+        self.chain.before_barrier()?;
+        self.carry_out().await?;
+        for partition in &self.partitions {
+            partition.barrier(barrier)?;
+        }
+        if barrier.kind.stop() == Some(Stop::Suspend) {
+            self.suspending = Some(barrier.id);
+        }
+        let Task { chain, checkpoints, .. } = self;
+        let Some(checkpoints) = checkpoints else { return Ok(()) };
+        let mut taken = checkpoints.begin(watermark.timestamp());
+        if let Some(source) = source {
+            checkpoints.add_source(&mut taken, source);
+        }
+        for (position, link) in chain.links.iter_mut().enumerate() {
+            match &mut link.operator {
+                LinkOperator::Head => {}
+                LinkOperator::Operator(operator) => {
+                    let kept = operator.checkpoint()?;
+                    checkpoints.add_operator(&mut taken, position, barrier.id, kept)?;
+                }
+                LinkOperator::Sink(sink) => {
+                    let staged = sink.pre_commit(barrier.id).await?;
+                    checkpoints.add_sink(&mut taken, position, staged);
+                }
+            }
+        }
+        self.unflushed = false;
+        checkpoints.write(barrier, taken, seen_ms);
+        Ok(())
+    }
+
+    /// A snapshot's alignment is over; this is what it has overtaken.
+    pub(crate) fn aligned(&mut self, checkpoint: CheckpointId, overtaken: Vec<(usize, StreamElement)>) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.aligned(checkpoint, overtaken);
+        }
+    }
+
+    /// A checkpoint is complete: sinks publish what they staged for it.
+    pub(crate) fn completed(&mut self, checkpoint: CheckpointId) -> Result<()> {
+        self.sinks().try_for_each(|sink| sink.completed(checkpoint))?;
+        self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.completed(checkpoint))
+    }
+
+    /// A sink has published what it staged for a checkpoint.
+    fn committed(&mut self, link: usize, checkpoint: CheckpointId) {
+        if let LinkOperator::Sink(sink) = &mut self.chain.links[link].operator {
+            sink.committed(checkpoint);
+        }
+    }
+
+    /// Does what barriers ask for.
+    async fn take_steps(&mut self, gate: &mut InputGate, steps: Vec<Step>, watermark: Watermark) -> Result<()> {
+        let recorded = steps.iter().filter_map(|step| match step {
+            Step::Record { channel, checkpoint } => Some((*channel, *checkpoint)),
+            _ => None,
+        });
+        let recorded: Vec<(usize, CheckpointId)> = recorded.collect();
+        if let Some((_, checkpoint)) = recorded.first() {
+            let channels: Vec<usize> = recorded.iter().map(|(channel, _)| *channel).collect();
+            gate.record(&channels, *checkpoint);
+        }
+        for step in steps {
+            match step {
+                // The gate asks the aligner which channels are blocked.
+                Step::Block(_) | Step::Record { .. } => {}
+                Step::Unblock(channel) => gate.unblock(channel),
+                Step::Snapshot(barrier) => self.snapshot(barrier, watermark, None).await?,
+                Step::Done(checkpoint) => self.aligned(checkpoint, gate.take_overtaken()),
+                Step::Abandon { checkpoint, reason } => {
+                    gate.take_overtaken();
+                    if let Some(checkpoints) = &mut self.checkpoints {
+                        checkpoints.abandoned(checkpoint, decline(reason));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the end of the input on. Operators do not hear of it if the job will go on from a savepoint.
+    pub(crate) async fn end(&mut self) -> Result<()> {
+        if self.suspending.is_none() {
+            return self.feed(0, StreamElement::EndOfInput).await;
+        }
+        for partition in &mut self.partitions {
+            partition.send(StreamElement::EndOfInput, &self.subtask.times).await?;
+        }
+        Ok(())
+    }
+
+    /// Does what the coordinator or a sink's publisher says. The barrier of a trigger is given back.
+    pub(crate) fn obey(&mut self, command: TaskCommand) -> Result<Option<TaskCommand>> {
+        if let TaskCommand::Aborted(checkpoint) = &command
+            && self.suspending == Some(*checkpoint)
+        {
+            self.suspending = None;
+        }
+        match command {
+            TaskCommand::Completed(checkpoint) => self.completed(checkpoint)?,
+            TaskCommand::Committed { link, checkpoint } => self.committed(link, checkpoint),
+            TaskCommand::CommitFailed(error) => return Err(error),
+            command @ (TaskCommand::Trigger { .. } | TaskCommand::Aborted(_)) => return Ok(Some(command)),
+        }
+        Ok(None)
+    }
+
+    /// Makes everything durable at the end of the input. What is staged waits for a last checkpoint, which
+    /// `triggered` lets begin here.
+    pub(crate) async fn finish(&mut self, commands: &mut impl LastCommands, watermark: Watermark) -> Result<()> {
         for sink in self.sinks() {
             sink.finish().await?;
+        }
+        if self.checkpoints.is_none() {
+            for sink in self.sinks() {
+                sink.publish_all().await?;
+            }
+            return Ok(());
+        }
+        if self.sinks().any(|sink| sink.stages() && !sink.is_settled()) {
+            self.wait_for_last_checkpoint(commands, watermark).await?;
+        }
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.written().await;
+            checkpoints.finished();
+        }
+        Ok(())
+    }
+
+    async fn wait_for_last_checkpoint(&mut self, commands: &mut impl LastCommands, watermark: Watermark) -> Result<()> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.ended();
+        }
+        while !self.sinks().all(|sink| sink.is_settled()) {
+            let Some(command) = commands.next().await else { return Err(Error::cancelled()) };
+            match self.obey(command)? {
+                Some(TaskCommand::Trigger { barrier, .. }) if commands.triggered(barrier) => {
+                    self.snapshot(barrier, watermark, None).await?;
+                    self.aligned(barrier.id, Vec::new());
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
 }
 
-/// Where a task's elements come from.
-pub(crate) struct InputGate {
-    pub inbox: TaskInbox,
-    /// Input of the head operator for each channel.
-    pub channels: Vec<usize>,
+/// What a task hears after its inputs have ended.
+pub(crate) trait LastCommands {
+    /// The next command; `None` if nobody commands any more.
+    async fn next(&mut self) -> Option<TaskCommand>;
+
+    /// A checkpoint is triggered here; false if it is obsolete.
+    fn triggered(&mut self, barrier: Barrier) -> bool;
 }
 
-impl InputGate {
-    /// The next element; sinks are flushed before waiting for one.
-    async fn next(&mut self, task: &mut Task) -> Result<Envelope> {
-        if let Some(envelope) = self.inbox.try_next() {
-            return Ok(envelope);
-        }
-        task.flush().await?;
-        let waiting = task.subtask.times.idle();
-        let next = self.inbox.next().await;
-        drop(waiting);
-        next
+impl LastCommands for InputGate {
+    async fn next(&mut self) -> Option<TaskCommand> {
+        self.command().await
+    }
+
+    fn triggered(&mut self, barrier: Barrier) -> bool {
+        !InputGate::triggered(self, barrier).is_empty()
     }
 }
 
-/// Runs a task that is fed by others, to the end of its input.
-pub(crate) async fn run(mut task: Task, mut gate: InputGate) -> Result<()> {
-    let mut valve = WatermarkValve::new(gate.channels.len());
-    let mut open = gate.channels.len();
+fn decline(reason: AbandonReason) -> DeclineReason {
+    match reason {
+        AbandonReason::Superseded { .. } => DeclineReason::Superseded,
+        AbandonReason::Cancelled => DeclineReason::Cancelled,
+    }
+}
+
+/// Runs a task that is fed by others, to the end of its input. `restored` is the watermark it had reached.
+pub(crate) async fn run(mut task: Task, mut gate: InputGate, restored: Watermark) -> Result<()> {
+    let mut valve = WatermarkValve::restored(gate.channels(), restored);
+    if restored != Watermark::MIN {
+        task.feed(0, StreamElement::Watermark(restored)).await?;
+    }
+    let mut open = gate.channels();
     while open > 0 {
-        // The channel's credit is kept until the element has been worked off.
-        let Envelope { channel, element, credit: _credit } = gate.next(&mut task).await?;
-        let channel = channel as usize;
-        match element {
-            StreamElement::Batch(batch) => {
-                task.subtask.records_in.add(batch.num_rows() as u64);
-                task.subtask.bytes_in.add(byte_size(&batch));
-                task.feed(gate.channels[channel], StreamElement::Batch(batch)).await?;
+        match gate.next(&mut task).await? {
+            // The channel's credit is kept until the element has been worked off.
+            Arrival::Element { channel, element, _credit } => {
+                open -= usize::from(matches!(element, StreamElement::EndOfInput));
+                process(&mut task, &mut gate, &mut valve, channel, element).await?;
             }
-            StreamElement::Watermark(watermark) => {
-                advance(&mut task, valve.watermark(channel, watermark)).await?;
-            }
-            StreamElement::Status(status) => {
-                advance(&mut task, valve.set_status(channel, status)).await?;
-            }
-            StreamElement::EndOfInput => {
-                open -= 1;
-                advance(&mut task, valve.finish(channel)).await?;
-            }
+            Arrival::Steps(steps) => task.take_steps(&mut gate, steps, valve.output()).await?,
+            Arrival::Command(command) => match task.obey(command)? {
+                Some(TaskCommand::Aborted(checkpoint)) => gate.cancelled(checkpoint),
+                // The coordinator triggers sources only, and tasks whose senders have all ended; if the ends are
+                // still in the queue, so is what the barrier is about.
+                Some(TaskCommand::Trigger { barrier, .. }) => gate.trigger_later(barrier),
+                _ => {}
+            },
         }
         tokio::task::consume_budget().await;
     }
-    task.feed(0, StreamElement::EndOfInput).await?;
-    task.finish().await
+    let steps = gate.take_steps();
+    task.take_steps(&mut gate, steps, valve.output()).await?;
+    task.end().await?;
+    task.finish(&mut gate, valve.output()).await
+}
+
+async fn process(
+    task: &mut Task,
+    gate: &mut InputGate,
+    valve: &mut WatermarkValve,
+    channel: usize,
+    element: StreamElement,
+) -> Result<()> {
+    match element {
+        StreamElement::Batch(batch) => {
+            task.subtask.records_in.add(batch.num_rows() as u64);
+            task.subtask.bytes_in.add(byte_size(&batch));
+            task.feed(gate.input(channel), StreamElement::Batch(batch)).await
+        }
+        StreamElement::Watermark(watermark) => advance(task, valve.watermark(channel, watermark)).await,
+        StreamElement::Status(status) => advance(task, valve.set_status(channel, status)).await,
+        StreamElement::EndOfInput => {
+            if task.suspending.is_none() {
+                advance(task, valve.finish(channel)).await?;
+            }
+            gate.ended(channel);
+            Ok(())
+        }
+    }
 }
 
 /// Bytes that the rows of a batch take in memory, without what they share with other batches.

@@ -1,6 +1,7 @@
 //! Jobs run by the engine with connectors and functions made for the test.
 
 mod batching;
+mod checkpoints;
 mod engine;
 mod event_time;
 mod fakes;

@@ -1,13 +1,14 @@
 //! Stores in memory that survive the operator that filled them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use tidegate_api::{Result, Schema};
+use tidegate_api::Result;
 use tidegate_state::{KeyGroupRange, MemoryDir, PageCache, RunSetDescriptor, RunStore, StoreOptions};
 
 use crate::operator::OperatorStates;
-use crate::state::{KeyedLayout, OpenStore, StoreFactory};
+use crate::state::{KeyedLayout, OpenStore, OpenedStore, StoreFactory};
 
 /// The stores of one operator, with the last snapshot of each.
 #[derive(Clone, Default)]
@@ -37,7 +38,7 @@ impl TestStores {
     /// Takes a snapshot of every store that the last operator opened.
     pub(super) fn snapshot(&self) {
         let mut kept = self.kept.lock().unwrap();
-        for OpenStore { layout, store } in kept.states.open() {
+        for OpenStore { layout, store, .. } in kept.states.open() {
             let taken = store.lock().unwrap().snapshot(kept.attempt, 0).unwrap();
             kept.snapshots.insert(layout.name.to_owned(), taken);
         }
@@ -45,7 +46,7 @@ impl TestStores {
 }
 
 impl StoreFactory for TestStores {
-    fn open(&self, layout: &KeyedLayout) -> Result<(RunStore, Option<Schema>)> {
+    fn open(&self, layout: &KeyedLayout) -> Result<OpenedStore> {
         let kept = self.kept.lock().unwrap();
         let options =
             StoreOptions { file_prefix: format!("{}-{}", layout.name, kept.attempt), ..StoreOptions::default() };
@@ -58,6 +59,6 @@ impl StoreFactory for TestStores {
                 restored.unwrap().0
             }
         };
-        Ok((store, None))
+        Ok(OpenedStore { store, folder: PathBuf::new(), restored: None })
     }
 }

@@ -1,0 +1,419 @@
+//! The checkpoints of a job, over all its attempts: storage, what is complete, where to go on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tidegate_api::graph::JobGraph;
+use tidegate_api::{Error, Result};
+use tidegate_checkpoint::coordinator::{InputEdge, JobPlan, OperatorPlan, RestoredFrom, VertexPlan};
+use tidegate_checkpoint::identity::operator_ids;
+use tidegate_checkpoint::manifest::{FilePlace, FileRef, Manifest, StateSchema};
+use tidegate_checkpoint::mapping::{Mapping, NewOperator};
+use tidegate_checkpoint::options::{CheckpointOptions, ClaimMode, JobEnd, StorageKind};
+use tidegate_checkpoint::storage::{CheckpointStorage, Condemned, Loaded, Retained, StorageError, Stores};
+use tidegate_checkpoint::{Barrier, CheckpointId, JobId as CheckpointJobId, OperatorId};
+
+use super::attempt::{RestoredJob, local_name};
+use super::handle::JobId;
+use crate::plan::ExecutionPlan;
+use crate::state::{SnapshotFiles, StoredRuns};
+
+/// The number of key groups: fixed by the hash that spreads rows.
+const MAX_PARALLELISM: u32 = tidegate_state::DEFAULT_MAX_PARALLELISM as u32;
+
+/// Files that nobody names are left alone until they are this old: clocks differ.
+const SWEPT_AGE_MS: i64 = 10 * 60 * 1000;
+
+/// Checkpoints of one job.
+pub(crate) struct JobCheckpoints {
+    pub options: CheckpointOptions,
+    pub files: Arc<StorageFiles>,
+    /// Working folder of the job in this process.
+    pub folder: PathBuf,
+    /// Stable ids, by node of the graph.
+    pub ids: Vec<OperatorId>,
+    pub next: CheckpointId,
+    storage: CheckpointStorage,
+    stores: Arc<Stores>,
+    retained: Retained,
+    /// Where a failed job goes on.
+    latest: Option<Loaded>,
+    /// A newer one may exist.
+    is_latest_unsure: bool,
+    attempts: u64,
+}
+
+impl Drop for JobCheckpoints {
+    fn drop(&mut self) {
+        // Nobody needs it; what cannot be removed is in a folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// An error of storage as one of the job.
+pub(crate) fn storage_failed(error: StorageError) -> Error {
+    Error::job(error.to_string())
+}
+
+impl JobCheckpoints {
+    /// Opens the job's folder of checkpoints, and what it is to be restored from.
+    pub(crate) async fn open(
+        graph: &JobGraph,
+        id: &JobId,
+        options: CheckpointOptions,
+        stores: Arc<Stores>,
+    ) -> Result<JobCheckpoints> {
+        let job = checkpoint_job(id)?;
+        let dir = match (options.storage, &options.dir) {
+            (StorageKind::FileSystem, Some(dir)) => stores.open(dir),
+            _ => stores.open("memory:///checkpoints"),
+        };
+        let storage = CheckpointStorage::new(&dir.map_err(storage_failed)?, &job, options.create_subdir);
+        let mut checkpoints = JobCheckpoints {
+            files: Arc::new(StorageFiles::new(storage.clone())),
+            folder: working_folder(graph, id)?,
+            ids: operator_ids(graph),
+            next: CheckpointId(1),
+            storage,
+            stores,
+            retained: Retained::restore(options.num_retained, &[]),
+            latest: None,
+            is_latest_unsure: false,
+            attempts: 0,
+            options,
+        };
+        checkpoints.restore_from_option().await?;
+        let restored = checkpoints.latest.as_ref().map(|loaded| loaded.manifest.checkpoint);
+        checkpoints.next = checkpoints.storage.next_id(restored).await.map_err(storage_failed)?;
+        Ok(checkpoints)
+    }
+
+    /// `execution.state-recovery.path`.
+    async fn restore_from_option(&mut self) -> Result<()> {
+        let Some(restore) = self.options.restore.clone() else { return Ok(()) };
+        let place = self.stores.open(&restore.path).map_err(storage_failed)?;
+        let mut loaded = CheckpointStorage::load(&place).await.map_err(storage_failed)?;
+        if restore.claim == ClaimMode::Claim {
+            loaded.manifest = loaded.claimed(&self.storage).map_err(storage_failed)?;
+            self.retained = Retained::restore(self.options.num_retained, std::slice::from_ref(&loaded));
+            self.files.known(&loaded.manifest);
+        }
+        self.latest = Some(loaded);
+        Ok(())
+    }
+
+    /// Refuses a restore that does not fit the job. `states` are what its operators keep, by node.
+    pub(crate) fn check_mapping(
+        &self,
+        graph: &JobGraph,
+        plan: &ExecutionPlan,
+        states: &BTreeMap<usize, BTreeMap<String, StateSchema>>,
+    ) -> Result<()> {
+        let (Some(restore), Some(loaded)) = (&self.options.restore, &self.latest) else { return Ok(()) };
+        let operators: Vec<NewOperator> = plan
+            .vertices
+            .iter()
+            .flat_map(|vertex| vertex.links.iter().map(move |link| (link.node, vertex.parallelism)))
+            .map(|(node, parallelism)| NewOperator {
+                id: self.ids[node].clone(),
+                name: graph.nodes[node].name.clone(),
+                parallelism: parallelism as u32,
+                max_parallelism: None,
+                states: states.get(&node).cloned().unwrap_or_default(),
+            })
+            .collect();
+        Mapping::new(&loaded.manifest, &operators).check(&restore.path, restore.allow_non_restored)
+    }
+
+    /// The folder and file prefix of the next attempt.
+    pub(crate) fn begin_attempt(&mut self) -> (PathBuf, String) {
+        self.attempts += 1;
+        let folder = self.folder.join(format!("attempt-{}", self.attempts));
+        (folder, format!("{}-{}", self.files.random, self.attempts))
+    }
+
+    /// What the next attempt goes on from, with its files fetched into `folder`.
+    pub(crate) async fn restored(&self, folder: &Path) -> Result<Option<Arc<RestoredJob>>> {
+        let Some(loaded) = &self.latest else { return Ok(None) };
+        let folder = folder.join("restored");
+        make_folder(&folder)?;
+        let mut fetched = BTreeSet::new();
+        for file in loaded.manifest.files() {
+            let name = local_name(file);
+            if !fetched.insert(name.clone()) {
+                continue;
+            }
+            let bytes = read_file(loaded, file).await?;
+            let path = folder.join(name);
+            let written = std::fs::write(&path, bytes);
+            written.map_err(|e| Error::job(format!("The file '{}' cannot be written: {e}.", path.display())))?;
+        }
+        Ok(Some(Arc::new(RestoredJob { manifest: loaded.manifest.clone(), folder })))
+    }
+
+    /// What the attempt that begins now was restored from.
+    pub(crate) fn restored_from(&self, now_ms: i64) -> Option<RestoredFrom> {
+        self.latest.as_ref().map(|loaded| RestoredFrom {
+            checkpoint: loaded.manifest.checkpoint,
+            restored_ms: now_ms,
+            is_savepoint: loaded.manifest.is_savepoint(),
+            location: loaded.location(),
+        })
+    }
+
+    /// The checkpoint a failed job goes on from.
+    pub(crate) fn restart_point(&self) -> Option<CheckpointId> {
+        self.latest.as_ref().map(|loaded| loaded.manifest.checkpoint)
+    }
+
+    /// Stores a manifest: a checkpoint's, or with a target a savepoint's. Not part of `self`, so that it can run
+    /// beside everything else.
+    pub(crate) fn storing(
+        &self,
+        manifest: Manifest,
+        target: Option<String>,
+    ) -> Result<impl Future<Output = Result<Loaded, StorageError>> + Send + 'static> {
+        let (storage, retained) = (self.storage.clone(), self.retained.clone());
+        let target = target.map(|url| self.stores.open(&url).map_err(storage_failed)).transpose()?;
+        let random = uuid::Uuid::new_v4().as_u64_pair().0;
+        Ok(async move {
+            match target {
+                Some(place) => storage.store_savepoint(&manifest, &place, random).await,
+                None => storage.store(&manifest, &retained).await,
+            }
+        })
+    }
+
+    /// A checkpoint begins.
+    pub(crate) fn begun(&mut self, id: CheckpointId) {
+        self.retained.begun(id);
+    }
+
+    /// A task has acknowledged files of a checkpoint.
+    pub(crate) fn acknowledged<'a>(&mut self, id: CheckpointId, files: impl Iterator<Item = &'a FileRef>) {
+        let folder = self.storage.folder(id).path;
+        self.retained.acknowledged(id, &folder, files);
+    }
+
+    /// A checkpoint is stored: a failed job goes on from it.
+    pub(crate) fn stored(&mut self, loaded: Loaded, is_savepoint: bool) -> Condemned {
+        let id = loaded.manifest.checkpoint;
+        if is_savepoint && loaded.manifest.kind.stop().is_some() {
+            // Sinks publish with it, so nothing before it may be gone back to.
+            self.latest = Some(loaded);
+            return Condemned::default();
+        }
+        if is_savepoint {
+            let folder = self.storage.folder(id).path;
+            return self.retained.discarded(id, &folder, std::iter::empty());
+        }
+        self.files.complete(id);
+        let condemned = self.retained.stored(&loaded);
+        if self.latest.as_ref().is_none_or(|latest| latest.manifest.checkpoint < id) {
+            self.latest = Some(loaded);
+        }
+        condemned
+    }
+
+    /// A checkpoint will never exist.
+    pub(crate) fn discarded<'a>(&mut self, id: CheckpointId, files: impl Iterator<Item = &'a FileRef>) -> Condemned {
+        let folder = self.storage.folder(id).path;
+        self.retained.discarded(id, &folder, files)
+    }
+
+    /// It is not known whether a checkpoint exists.
+    pub(crate) fn unknown(&mut self, id: CheckpointId) {
+        self.retained.unknown(id);
+        self.is_latest_unsure = true;
+    }
+
+    /// Before another attempt: makes sure of where to go on, and removes what the last one left over.
+    pub(crate) async fn settle(&mut self, now_ms: i64) -> Result<()> {
+        if std::mem::take(&mut self.is_latest_unsure) {
+            self.latest = self.storage.latest().await.map_err(storage_failed)?;
+        }
+        if self.options.create_subdir {
+            // What cannot be removed now is looked for again after the next failure.
+            let _ = self.storage.sweep(now_ms - SWEPT_AGE_MS).await;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is condemned, in the background: what cannot be deleted now is swept later.
+    pub(crate) fn delete(&self, condemned: Condemned) {
+        if condemned == Condemned::default() {
+            return;
+        }
+        let storage = self.storage.clone();
+        let deleting: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            let _ = storage.delete(&condemned).await;
+        });
+        tokio::spawn(deleting);
+    }
+
+    /// The job is over.
+    pub(crate) async fn end(&mut self, end: JobEnd) {
+        if !self.options.retention.keeps(end) {
+            let condemned = self.retained.all();
+            // What cannot be deleted is garbage that its user will find; the job is over all the same.
+            let _ = self.storage.delete(&condemned).await;
+        }
+    }
+
+    /// The running job as the coordinator needs to know it.
+    pub(crate) fn plan(
+        &self,
+        graph: &JobGraph,
+        plan: &ExecutionPlan,
+        id: &JobId,
+        states: &BTreeMap<usize, BTreeMap<String, StateSchema>>,
+    ) -> Result<JobPlan> {
+        let vertex = |position: usize| {
+            let planned = &plan.vertices[position];
+            let operators = planned.links.iter().map(|link| OperatorPlan {
+                id: self.ids[link.node].clone(),
+                name: graph.nodes[link.node].name.clone(),
+                states: states.get(&link.node).cloned().unwrap_or_default(),
+            });
+            let inputs = plan.edges.iter().filter(|edge| edge.to == position).map(|edge| InputEdge {
+                vertex: edge.from.0 as u32,
+                forward: edge.partitioner == tidegate_api::graph::Partitioner::Forward,
+            });
+            VertexPlan {
+                operators: operators.collect(),
+                parallelism: planned.parallelism as u32,
+                max_parallelism: MAX_PARALLELISM,
+                inputs: inputs.collect(),
+            }
+        };
+        Ok(JobPlan {
+            job: checkpoint_job(id)?,
+            job_name: graph.name.clone(),
+            engine: format!("tidegate {}", env!("CARGO_PKG_VERSION")),
+            vertices: (0..plan.vertices.len()).map(vertex).collect(),
+        })
+    }
+
+    /// The number of key groups.
+    pub(crate) fn max_parallelism(&self) -> u32 {
+        MAX_PARALLELISM
+    }
+}
+
+fn checkpoint_job(id: &JobId) -> Result<CheckpointJobId> {
+    CheckpointJobId::parse(id.as_str()).map_err(|e| Error::internal(e.to_string()))
+}
+
+/// Reads a file of a snapshot, wherever it lies.
+async fn read_file(loaded: &Loaded, file: &FileRef) -> Result<bytes::Bytes> {
+    let reader = CheckpointStorage::new(&loaded.folder, &loaded.manifest.job, false);
+    reader.read_file(&loaded.folder.path, file).await.map_err(storage_failed)
+}
+
+/// `io.tmp.dirs`, or the machine's folder for temporary files.
+fn working_folder(graph: &JobGraph, id: &JobId) -> Result<PathBuf> {
+    let configured = graph.config.get("io.tmp.dirs").and_then(|dirs| dirs.split([',', ':']).next()).map(PathBuf::from);
+    let folder = configured.unwrap_or_else(std::env::temp_dir).join(format!("tidegate-{}-{id}", std::process::id()));
+    make_folder(&folder)?;
+    Ok(folder)
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|e| Error::job(format!("The folder '{}' cannot be made: {e}. Set 'io.tmp.dirs'.", folder.display())))
+}
+
+/// Puts files of snapshots into the job's storage.
+pub(crate) struct StorageFiles {
+    storage: CheckpointStorage,
+    /// Makes names of files unlike those of other processes.
+    random: String,
+    /// Files that were put, as long as checkpoints go on naming them.
+    put: Mutex<HashMap<String, PutFile>>,
+    /// Only files of checkpoints that exist may be named by others: those of one that is given up are deleted.
+    complete: Mutex<BTreeSet<CheckpointId>>,
+}
+
+/// A file in the storage.
+struct PutFile {
+    file: FileRef,
+    /// The checkpoint it was put for.
+    first: CheckpointId,
+    /// The last one that named it.
+    last: CheckpointId,
+}
+
+impl StorageFiles {
+    fn new(storage: CheckpointStorage) -> StorageFiles {
+        let random = uuid::Uuid::new_v4().simple().to_string()[..12].to_owned();
+        StorageFiles { storage, random, put: Mutex::default(), complete: Mutex::default() }
+    }
+
+    fn complete(&self, checkpoint: CheckpointId) {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        put.retain(|_, put| put.last >= checkpoint);
+        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        complete.insert(checkpoint);
+        let named: BTreeSet<CheckpointId> = put.values().map(|put| put.first).collect();
+        complete.retain(|id| *id >= checkpoint || named.contains(id));
+    }
+
+    /// The files of a snapshot that the job has taken over need not be put again.
+    fn known(&self, manifest: &Manifest) {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        for subtask in manifest.operators.values().flat_map(|operator| &operator.subtasks) {
+            let stores = subtask.runs.as_object().into_iter().flatten();
+            for (_, stored) in stores {
+                let Ok(stored) = serde_json::from_value::<StoredRuns>(stored.clone()) else { continue };
+                for (i, file) in stored.snapshot.files.iter().enumerate() {
+                    if let Some(kept) = subtask.files.get(stored.first_file + i) {
+                        let (first, last) = (manifest.checkpoint, manifest.checkpoint);
+                        put.insert(file.name.clone(), PutFile { file: kept.clone(), first, last });
+                    }
+                }
+            }
+        }
+        drop(put);
+        self.complete(manifest.checkpoint);
+    }
+
+    fn reusable(&self, name: &str, checkpoint: CheckpointId) -> Option<FileRef> {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        let put = put.get_mut(name)?;
+        let complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        if !complete.contains(&put.first) {
+            return None;
+        }
+        put.last = put.last.max(checkpoint);
+        Some(put.file.clone())
+    }
+
+    async fn put(&self, barrier: Barrier, place: FilePlace, name: &str, bytes: Vec<u8>) -> Result<FileRef> {
+        self.storage.put_file(barrier.id, place, name, bytes.into()).await.map_err(storage_failed)
+    }
+}
+
+#[async_trait]
+impl SnapshotFiles for StorageFiles {
+    async fn put_file(&self, barrier: Barrier, name: &str, path: &Path) -> Result<FileRef> {
+        if let Some(file) = self.reusable(name, barrier.id) {
+            return Ok(file);
+        }
+        let path = path.to_owned();
+        let read = tokio::task::spawn_blocking(move || std::fs::read(&path).map_err(|e| (path, e))).await;
+        let read = read.map_err(|e| Error::internal(format!("reading a file of state broke: {e}")))?;
+        let bytes =
+            read.map_err(|(path, e)| Error::job(format!("The file '{}' cannot be read: {e}.", path.display())))?;
+        let file = self.put(barrier, FilePlace::Shared, &format!("{}-{name}", barrier.id), bytes).await?;
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        put.insert(name.to_owned(), PutFile { file: file.clone(), first: barrier.id, last: barrier.id });
+        Ok(file)
+    }
+
+    async fn put_bytes(&self, barrier: Barrier, name: &str, bytes: Vec<u8>) -> Result<FileRef> {
+        self.put(barrier, FilePlace::Exclusive, name, bytes).await
+    }
+}

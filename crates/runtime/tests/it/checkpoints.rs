@@ -1,0 +1,424 @@
+//! Jobs that fail and go on, are stopped and go on elsewhere: every row counts once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use async_trait::async_trait;
+use tidegate_api::config::Configuration;
+use tidegate_api::connector::*;
+use tidegate_api::expr::Expr;
+use tidegate_api::graph::{NullRowtimePolicy, OperatorSpec, Partitioner, SinkSpec, SourceSpec, WatermarkSpec};
+use tidegate_api::types::{LogicalType, TypeKind};
+use tidegate_api::{Batch, Error, Result, Value, WindowKind};
+use tidegate_checkpoint::Stop;
+use tidegate_runtime::{ClusterOptions, JobHandle, LocalCluster, Notice};
+
+use crate::fakes::{FakeFunctions, Job, inputs, schema};
+
+const ROWS: i64 = 4_000;
+const SPLITS: u64 = 3;
+const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// Splits of numbered rows, and when reading them fails.
+#[derive(Clone, Default)]
+struct Numbers {
+    read: Arc<AtomicI64>,
+    fail_at: Arc<Mutex<Vec<i64>>>,
+}
+
+struct NumbersEnumerator {
+    given: bool,
+}
+
+struct NumbersReader {
+    numbers: Numbers,
+    splits: Vec<(Split, i64)>,
+    finished: Vec<bool>,
+    turn: usize,
+}
+
+impl Source for Numbers {
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
+    fn enumerator(&self, _: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
+        Ok(Box::new(NumbersEnumerator { given: false }))
+    }
+
+    fn reader(&self, _: &[ReadColumn], _: ReaderContext) -> Result<Box<dyn SourceReader>> {
+        let numbers = self.clone();
+        Ok(Box::new(NumbersReader { numbers, splits: Vec::new(), finished: Vec::new(), turn: 0 }))
+    }
+}
+
+#[async_trait]
+impl SplitEnumerator for NumbersEnumerator {
+    async fn discover(&mut self) -> Result<Vec<Split>> {
+        let splits = if std::mem::replace(&mut self.given, true) { 0 } else { SPLITS };
+        Ok((0..splits).map(|i| Split { id: format!("numbers-{i}"), owner: i, state: 0.into() }).collect())
+    }
+
+    fn discovery_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn assignment(&self) -> SplitAssignment {
+        SplitAssignment::Eager
+    }
+
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        Ok(self.given.into())
+    }
+
+    fn restore(&mut self, state: serde_json::Value) -> Result<()> {
+        self.given = state.as_bool().unwrap();
+        Ok(())
+    }
+}
+
+/// Row `i` of a split: up to two seconds out of order.
+fn time_of(i: i64) -> i64 {
+    i * 50 - (i * 37 % 11) * 200
+}
+
+#[async_trait]
+impl SourceReader for NumbersReader {
+    fn add_split(&mut self, split: Split) -> Result<()> {
+        let next = split.state.as_i64().unwrap();
+        self.splits.push((split, next));
+        self.finished.push(false);
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<SourceEvent> {
+        tokio::time::sleep(Duration::from_micros(400)).await;
+        if self.finished.iter().all(|f| *f) {
+            return std::future::pending().await;
+        }
+        while self.finished[self.turn % self.splits.len()] {
+            self.turn += 1;
+        }
+        let split = self.turn % self.splits.len();
+        self.turn += 1;
+        let from = self.splits[split].1;
+        if from >= ROWS {
+            self.finished[split] = true;
+            return Ok(SourceEvent::SplitFinished(split));
+        }
+        let rows: Vec<i64> = (from..(from + 9).min(ROWS)).collect();
+        let read = self.numbers.read.fetch_add(rows.len() as i64, Ordering::SeqCst);
+        let mut fail_at = self.numbers.fail_at.lock().unwrap();
+        if fail_at.first().is_some_and(|at| read >= *at) {
+            fail_at.remove(0);
+            return Err(Error::job("the disk caught fire"));
+        }
+        self.splits[split].1 += rows.len() as i64;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(rows.iter().map(|i| Some(KEYS[(i % 8) as usize])).collect::<StringArray>()),
+            Arc::new(rows.iter().copied().collect::<Int64Array>()),
+            Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|i| time_of(*i)))),
+        ];
+        let columns = RecordBatch::try_new(schema().to_arrow(), columns).unwrap();
+        Ok(SourceEvent::Rows(SourceBatch { split, columns, kinds: None, positions: rows }))
+    }
+
+    fn snapshot(&self) -> Result<Vec<(usize, Split)>> {
+        let open = self.splits.iter().enumerate().filter(|(i, _)| !self.finished[*i]);
+        Ok(open.map(|(i, (split, next))| (i, Split { state: (*next).into(), ..split.clone() })).collect())
+    }
+
+    fn locate(&self, split: usize, position: i64) -> String {
+        format!("split {split}, row {position}")
+    }
+}
+
+/// What was published, by the name of the committable: publishing twice is publishing once.
+#[derive(Clone, Default)]
+struct Ledger {
+    pages: Arc<Mutex<BTreeMap<String, Vec<String>>>>,
+    /// Milliseconds each batch takes to write.
+    slow_ms: u64,
+}
+
+struct LedgerWriter {
+    rows: Vec<String>,
+    slow_ms: u64,
+    subtask: usize,
+}
+
+impl Sink for Ledger {
+    fn mode(&self) -> SinkMode {
+        SinkMode::Append
+    }
+
+    fn writer(&self, ctx: WriterContext) -> Result<Box<dyn SinkWriter>> {
+        Ok(Box::new(LedgerWriter { rows: Vec::new(), slow_ms: self.slow_ms, subtask: ctx.subtask }))
+    }
+
+    fn committer(&self, _: CommitterContext) -> Result<Option<Box<dyn SinkCommitter>>> {
+        Ok(Some(Box::new(self.clone())))
+    }
+}
+
+#[async_trait]
+impl SinkWriter for LedgerWriter {
+    async fn write(&mut self, batch: Batch) -> Result<()> {
+        tokio::time::sleep(Duration::from_millis(self.slow_ms)).await;
+        let (keys, counts) = (batch.columns.column(0).as_string::<i32>(), batch.columns.column(1));
+        let starts = batch.columns.column(2).as_primitive::<TimestampMillisecondType>();
+        for row in 0..batch.num_rows() {
+            let count = counts.as_primitive::<Int64Type>().value(row);
+            self.rows.push(format!("{} {} {count}", starts.value(row), keys.value(row)));
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn pre_commit(&mut self, checkpoint: u64) -> Result<Vec<Committable>> {
+        if self.rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        static NEXT: AtomicI64 = AtomicI64::new(0);
+        let name = format!("{checkpoint}-{}-{}", self.subtask, NEXT.fetch_add(1, Ordering::SeqCst));
+        let rows = std::mem::take(&mut self.rows);
+        let count = rows.len() as u64;
+        Ok(vec![Committable { state: serde_json::json!({ "name": name, "rows": rows }), rows: count, files: vec![] }])
+    }
+
+    async fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SinkCommitter for Ledger {
+    async fn recover(&mut self, pending: Vec<Committable>) -> Result<()> {
+        self.commit(pending).await
+    }
+
+    async fn commit(&mut self, committables: Vec<Committable>) -> Result<()> {
+        for committable in committables {
+            let name = committable.state["name"].as_str().unwrap().to_owned();
+            let rows: Vec<String> = serde_json::from_value(committable.state["rows"].clone()).unwrap();
+            self.pages.lock().unwrap().insert(name, rows);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Connector {
+    numbers: Numbers,
+    ledger: Ledger,
+}
+
+impl ConnectorFactory for Connector {
+    fn identifier(&self) -> &'static str {
+        "fake"
+    }
+
+    fn source(&self, _: &TableDescriptor, _: &Configuration) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(self.numbers.clone()))
+    }
+
+    fn sink(&self, _: &TableDescriptor, _: &Configuration) -> Result<Arc<dyn Sink>> {
+        Ok(Arc::new(self.ledger.clone()))
+    }
+}
+
+fn table(name: &str, physical: tidegate_api::Schema) -> TableDescriptor {
+    let options = [("connector".to_owned(), "fake".to_owned())].into();
+    TableDescriptor { identifier: name.into(), options, physical, ..TableDescriptor::default() }
+}
+
+/// Numbers, counted by key in windows of 10 seconds, into the ledger.
+fn graph(parallelism: usize, settings: &[(&str, &str)]) -> tidegate_api::graph::JobGraph {
+    let mut job = Job::default();
+    let ts = schema().fields[2].ty.clone();
+    let delay = Expr::literal(Value::Int(2_000), LogicalType::not_null(TypeKind::BigInt));
+    let source = OperatorSpec::Source(SourceSpec {
+        table: table("numbers", schema()),
+        read: (0..3).map(ReadColumn::Physical).collect(),
+        read_schema: schema(),
+        projection: inputs(&schema()),
+        watermark: Some(WatermarkSpec {
+            rowtime: 2,
+            rowtime_name: "ts".into(),
+            expr: Expr::call("TS_MINUS", vec![Expr::input(2, ts.clone()), delay], ts),
+            idle_timeout_ms: None,
+            null_policy: NullRowtimePolicy::Fail,
+        }),
+    });
+    let source = job.add("Source: numbers[1]", source, schema(), parallelism);
+    let windows = job.two_phase_count(source, WindowKind::Tumble { size: 10_000 });
+    job.graph.nodes[windows].parallelism = parallelism;
+    let output = job.graph.nodes[windows].output.clone();
+    let sink = SinkSpec { table: table("ledger", output.clone()), drop_nulls: false, rowtime: None };
+    let sink = job.add("ledger[4]: Writer", OperatorSpec::Sink(sink), output, parallelism);
+    job.edge(windows, sink, Partitioner::Forward);
+    settings.iter().for_each(|(key, value)| job.graph.config.set(*key, *value));
+    job.graph
+}
+
+struct Rig {
+    connector: Connector,
+    cluster: LocalCluster,
+    notices: Arc<Mutex<Vec<String>>>,
+}
+
+impl Rig {
+    fn new(connector: &Connector) -> Rig {
+        let mut connectors = ConnectorRegistry::default();
+        connectors.register(Arc::new(connector.clone()));
+        let mut options = ClusterOptions::new(connectors, Arc::new(FakeFunctions));
+        options.worker_threads = 2;
+        let notices: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = notices.clone();
+        options.notices = Arc::new(move |n: Notice| told.lock().unwrap().push(n.text));
+        Rig { connector: connector.clone(), cluster: LocalCluster::new(options).unwrap(), notices }
+    }
+
+    fn submit(&self, parallelism: usize, settings: &[(&str, &str)]) -> JobHandle {
+        self.cluster.submit(graph(parallelism, settings)).unwrap()
+    }
+
+    /// Everything published, in order.
+    fn rows(&self) -> Vec<String> {
+        let mut rows: Vec<String> = self.connector.ledger.pages.lock().unwrap().values().flatten().cloned().collect();
+        rows.sort();
+        rows
+    }
+}
+
+fn connector(fail_at: &[i64], slow_ms: u64) -> Connector {
+    let numbers = Numbers { fail_at: Arc::new(Mutex::new(fail_at.to_vec())), ..Numbers::default() };
+    Connector { numbers, ledger: Ledger { slow_ms, ..Ledger::default() } }
+}
+
+fn within<T>(seconds: u64, future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let timed = async { tokio::time::timeout(Duration::from_secs(seconds), future).await };
+    runtime.block_on(timed).expect("it takes too long")
+}
+
+/// What must be published, whatever happens.
+fn expected() -> Vec<String> {
+    let mut counts: BTreeMap<(i64, &str), i64> = BTreeMap::new();
+    for i in 0..ROWS {
+        let start = time_of(i).div_euclid(10_000) * 10_000;
+        *counts.entry((start, KEYS[(i % 8) as usize])).or_default() += SPLITS as i64;
+    }
+    let mut rows: Vec<String> = counts.iter().map(|((start, key), n)| format!("{start} {key} {n}")).collect();
+    rows.sort();
+    rows
+}
+
+const EVERY_20_MS: [(&str, &str); 3] = [
+    ("execution.checkpointing.interval", "20 ms"),
+    ("restart-strategy.type", "fixed-delay"),
+    ("restart-strategy.fixed-delay.attempts", "100"),
+];
+
+fn often<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let mut settings = EVERY_20_MS.to_vec();
+    settings.push(("restart-strategy.fixed-delay.delay", "1 ms"));
+    settings.extend_from_slice(more);
+    settings
+}
+
+#[test]
+fn a_job_that_fails_goes_on_from_its_last_checkpoint_and_counts_every_row_once() {
+    for parallelism in [1, 2] {
+        let rig = Rig::new(&connector(&[2_000, 5_000, 9_000], 0));
+        let job = rig.submit(parallelism, &often(&[]));
+        within(60, job.wait()).unwrap();
+        assert_eq!(rig.rows(), expected(), "parallelism {parallelism}");
+        assert_eq!(job.restarts(), 4, "three failures, and the first start");
+        let checkpoints = job.checkpoints();
+        assert!(checkpoints.completed > 3 && checkpoints.restored.is_some(), "{checkpoints:?}");
+        let notices = rig.notices.lock().unwrap().join("\n");
+        assert!(notices.contains("starts again from checkpoint") && notices.contains("caught fire"), "{notices}");
+    }
+}
+
+#[test]
+fn barriers_overtake_what_a_slow_sink_holds_up() {
+    let rig = Rig::new(&connector(&[6_000], 20));
+    let unaligned = [("execution.checkpointing.unaligned.enabled", "true")];
+    let job = rig.submit(2, &often(&unaligned));
+    within(60, job.wait()).unwrap();
+    assert_eq!(rig.rows(), expected());
+}
+
+#[test]
+fn without_checkpoints_all_is_published_at_the_end() {
+    let rig = Rig::new(&connector(&[], 0));
+    within(60, rig.submit(2, &[]).wait()).unwrap();
+    assert_eq!(rig.rows(), expected());
+}
+
+#[test]
+fn a_job_gives_up_when_its_strategy_says_so() {
+    let rig = Rig::new(&connector(&[100, 200, 300], 0));
+    let once = [("restart-strategy.fixed-delay.attempts", "1")];
+    let failed = within(60, rig.submit(1, &often(&once)).wait()).unwrap_err();
+    assert!(failed.to_string().contains("the disk caught fire"), "{failed}");
+}
+
+fn savepoint_then_restore(stop: Option<Stop>, before: usize, after: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::new(&connector(&[], 0));
+    let dir = [("execution.checkpointing.savepoint-dir", folder.path().to_str().unwrap())];
+    let job = rig.submit(before, &often(&dir));
+    let location = within(60, async {
+        while rig.connector.numbers.read.load(Ordering::SeqCst) < 3_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let location = job.savepoint(None, stop).await.unwrap();
+        if stop.is_none() {
+            job.cancel().unwrap();
+        }
+        let _ = job.wait().await;
+        location
+    });
+    assert!(Path::new(location.trim_start_matches("file:")).join("_metadata").exists(), "{location}");
+    assert_ne!(rig.rows(), expected(), "it was stopped in the middle");
+    if stop.is_none() {
+        // What was published after the savepoint is published again: that is what going back means.
+        rig.connector.ledger.pages.lock().unwrap().clear();
+        return;
+    }
+    let restore = [("execution.state-recovery.path", location.as_str())];
+    within(60, rig.submit(after, &often(&restore)).wait()).unwrap();
+    assert_eq!(rig.rows(), expected(), "{before} to {after}");
+}
+
+#[test]
+fn a_job_stopped_with_a_savepoint_goes_on_from_it_at_any_parallelism() {
+    for (before, after) in [(1, 1), (2, 2), (1, 3), (3, 1), (2, 3)] {
+        savepoint_then_restore(Some(Stop::Suspend), before, after);
+    }
+}
+
+#[test]
+fn a_savepoint_leaves_the_job_running() {
+    savepoint_then_restore(None, 2, 2);
+}
+
+#[test]
+fn a_missing_snapshot_is_told_before_anything_runs() {
+    let rig = Rig::new(&connector(&[], 0));
+    let restore = [("execution.state-recovery.path", "/nowhere/at/all")];
+    let told = within(60, rig.submit(1, &often(&restore)).wait()).unwrap_err().to_string();
+    assert!(told.contains("/nowhere/at/all"), "{told}");
+    assert!(rig.rows().is_empty());
+}
