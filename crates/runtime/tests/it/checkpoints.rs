@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,7 +29,11 @@ const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 struct Numbers {
     read: Arc<AtomicI64>,
     fail_at: Arc<Mutex<Vec<i64>>>,
+    /// Nothing is read behind so many rows while this is set.
+    held: Arc<AtomicBool>,
 }
+
+const HELD_AT: i64 = 3_000;
 
 struct NumbersEnumerator {
     given: bool,
@@ -98,6 +102,9 @@ impl SourceReader for NumbersReader {
 
     async fn next(&mut self) -> Result<SourceEvent> {
         tokio::time::sleep(Duration::from_micros(400)).await;
+        while self.numbers.held.load(Ordering::SeqCst) && self.numbers.read.load(Ordering::SeqCst) >= HELD_AT {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         if self.finished.iter().all(|f| *f) {
             return std::future::pending().await;
         }
@@ -378,9 +385,10 @@ fn savepoint_then_restore(stop: Option<Stop>, before: usize, after: usize) {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::new(&connector(&[], 0));
     let dir = [("execution.checkpointing.savepoint-dir", folder.path().to_str().unwrap())];
+    rig.connector.numbers.held.store(true, Ordering::SeqCst);
     let job = rig.submit(before, &often(&dir));
     let location = within(60, async {
-        while rig.connector.numbers.read.load(Ordering::SeqCst) < 3_000 {
+        while rig.connector.numbers.read.load(Ordering::SeqCst) < HELD_AT {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let location = job.savepoint(None, stop).await.unwrap();
@@ -392,6 +400,7 @@ fn savepoint_then_restore(stop: Option<Stop>, before: usize, after: usize) {
     });
     assert!(Path::new(location.trim_start_matches("file:")).join("_metadata").exists(), "{location}");
     assert_ne!(rig.rows(), expected(), "it was stopped in the middle");
+    rig.connector.numbers.held.store(false, Ordering::SeqCst);
     if stop.is_none() {
         // What was published after the savepoint is published again: that is what going back means.
         rig.connector.ledger.pages.lock().unwrap().clear();
