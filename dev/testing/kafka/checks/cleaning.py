@@ -34,9 +34,9 @@ def old_records_go_and_young_ones_stay(broker):
     send_at(broker, topic, now_ms - 3_600_000, 2500)
     send_at(broker, topic, now_ms - 1000, 1500)
     require(eventually(lambda: broker.watermarks(topic)[0] > 1000, LIMIT_S), broker.watermarks(topic))
-    low, high = broker.watermarks(topic)
-    require(low <= 2500 and high == 4000, low, high)
-    require([m.offset() for m in broker.read(topic)] == list(range(low, 4000)))
+    left = [m.offset() for m in broker.read(topic)]
+    # A segment may hold the end of the old records beside the first young ones; it stays.
+    require(1000 < left[0] <= 2500 and left == list(range(left[0], 4000)), left[:1], len(left))
 
 
 def a_log_is_cut_to_its_size(broker):
