@@ -25,6 +25,8 @@ each_broker! {
 }
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// So many that some are within a transaction while others wait for the broker's return.
+const PRODUCERS: u64 = 6;
 
 /// A broker that is a program of its own; `None` if there can be no real one, which has then been said.
 fn program(kind: Kind) -> Option<Kafka> {
@@ -69,7 +71,7 @@ fn no_kill_loses_what_is_committed_or_shows_what_is_aborted(kind: Kind) {
     let (steps, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let (producers, plain, committer) = thread::scope(|scope| {
         let (steps, done, bootstrap) = (&steps, &done, bootstrap.as_str());
-        let producers: Vec<_> = (0..3)
+        let producers: Vec<_> = (0..PRODUCERS)
             .map(|id| {
                 scope.spawn(move || {
                     let mut producer = Transactional::new(bootstrap, id, Random::new(seed * 1000 + id));
@@ -78,8 +80,8 @@ fn no_kill_loses_what_is_committed_or_shows_what_is_aborted(kind: Kind) {
                 })
             })
             .collect();
-        let plain = scope.spawn(move || Plain::run(bootstrap, steps, done));
-        let committer = scope.spawn(move || Committer::run(bootstrap, steps, done));
+        let plain = scope.spawn(move || Plain::run(bootstrap, done));
+        let committer = scope.spawn(move || Committer::run(bootstrap, done));
         kill_and_resume(&mut kafka, kills, Random::new(seed), steps);
         done.store(true, Ordering::Relaxed);
         let producers: Vec<Transactional> = producers.into_iter().map(|p| p.join().expect("a producer")).collect();
@@ -95,12 +97,16 @@ fn no_kill_loses_what_is_committed_or_shows_what_is_aborted(kind: Kind) {
     assert!(committed > 0 && stored > 0 && offset > 0);
 }
 
-/// Kills the broker after random numbers of the clients' steps, and starts it again.
+/// Kills the broker after random numbers of steps of the transactions, and starts it again.
 fn kill_and_resume(kafka: &mut Kafka, kills: u64, mut random: Random, steps: &AtomicU64) {
     for kill in 0..kills {
-        let wanted = steps.load(Ordering::Relaxed) + 5 + random.below(120);
+        let wanted = steps.load(Ordering::Relaxed) + 3 + random.below(40);
         let reached = wait_for(LIMIT, || (steps.load(Ordering::Relaxed) >= wanted).then_some(()));
-        assert!(reached.is_some(), "kill {kill}: the clients do not go on; the broker's log:\n{}", kafka.log_tail());
+        assert!(
+            reached.is_some(),
+            "kill {kill}: the transactions do not go on; the broker's log:\n{}",
+            kafka.log_tail()
+        );
         // Somewhere within a step.
         thread::sleep(Duration::from_micros(random.below(3000)));
         kafka.interrupt();

@@ -21,7 +21,7 @@ pub const PARTITIONS: i32 = 3;
 pub const PLAIN: &str = "plain";
 /// How long a client may take to do what it wants, kills included.
 const LIMIT: Duration = Duration::from_secs(60);
-const CALL: Duration = Duration::from_secs(5);
+const CALL: Duration = Duration::from_secs(2);
 
 /// Numbers that look random and are the same for the same seed (SplitMix64).
 pub struct Random(u64);
@@ -67,6 +67,8 @@ pub struct Transactional {
     id: u64,
     random: Random,
     producer: BaseProducer,
+    /// Never joins; it only names the group of the offsets.
+    group: BaseConsumer,
     next: u64,
     /// Each transaction's records and outcome.
     history: BTreeMap<u64, (Vec<String>, Outcome)>,
@@ -77,8 +79,9 @@ impl Transactional {
     /// Producer `id` of this broker.
     pub fn new(bootstrap: &str, id: u64, random: Random) -> Transactional {
         let producer = initialised(bootstrap, id);
-        let history = BTreeMap::new();
-        Transactional { bootstrap: bootstrap.to_owned(), id, random, producer, next: 1, history, unclear: 0 }
+        let group = client(bootstrap).set("group.id", group_of(id)).create().expect("a consumer");
+        let (bootstrap, history) = (bootstrap.to_owned(), BTreeMap::new());
+        Transactional { bootstrap, id, random, producer, group, next: 1, history, unclear: 0 }
     }
 
     /// Works until it is done; counts its steps.
@@ -112,11 +115,9 @@ impl Transactional {
                 step();
             }
         }
-        let group: BaseConsumer =
-            client(&self.bootstrap).set("group.id", group_of(self.id)).create().expect("a consumer");
         let mut offsets = TopicPartitionList::new();
         offsets.add_partition_offset(TRANSACTIONS, 0, Offset::Offset(n as i64)).expect("a place");
-        let metadata = group.group_metadata().expect("it has a group");
+        let metadata = self.group.group_metadata().expect("it has a group");
         if !self.until_sure(|p| p.send_offsets_to_transaction(&offsets, &metadata, CALL)) {
             return self.abort();
         }
@@ -144,6 +145,8 @@ impl Transactional {
     fn until_sure(&self, call: impl Fn(&BaseProducer) -> Result<(), KafkaError>) -> bool {
         let end = Instant::now() + LIMIT;
         loop {
+            // The client's own wait for reports does not end unless somebody takes them.
+            let _ = self.producer.flush(CALL);
             match call(&self.producer) {
                 Ok(()) => return true,
                 Err(KafkaError::Transaction(error)) if error.is_retriable() && Instant::now() < end => {}
@@ -265,7 +268,7 @@ pub struct Plain {
 
 impl Plain {
     /// Sends until it is done, then waits until all are stored.
-    pub fn run(bootstrap: &str, steps: &AtomicU64, done: &AtomicBool) -> Plain {
+    pub fn run(bootstrap: &str, done: &AtomicBool) -> Plain {
         let mut config = client(bootstrap);
         config.set("enable.idempotence", "true").set("message.timeout.ms", "120000");
         let producer: BaseProducer<Stored> = config.create_with_context(Stored::default()).expect("a producer");
@@ -283,7 +286,6 @@ impl Plain {
                 (producer.context().0.load(Ordering::Relaxed) + 8 > sent).then_some(())
             });
             stored.expect("records are stored in time");
-            steps.fetch_add(1, Ordering::Relaxed);
         }
         producer.flush(LIMIT).expect("all are stored in time");
         let stored = producer.context().0.load(Ordering::Relaxed);
@@ -311,7 +313,7 @@ impl Committer {
     const GROUP: &str = "committer";
 
     /// Commits until it is done.
-    pub fn run(bootstrap: &str, steps: &AtomicU64, done: &AtomicBool) -> Committer {
+    pub fn run(bootstrap: &str, done: &AtomicBool) -> Committer {
         let consumer: BaseConsumer = client(bootstrap).set("group.id", Self::GROUP).create().expect("a consumer");
         let mut made = Committer { acknowledged: 0, tried: 0 };
         while !done.load(Ordering::Relaxed) {
@@ -321,7 +323,6 @@ impl Committer {
             if consumer.commit(&places, CommitMode::Sync).is_ok() {
                 made.acknowledged = made.tried;
             }
-            steps.fetch_add(1, Ordering::Relaxed);
         }
         made
     }
