@@ -27,6 +27,7 @@ const OWNERS: &[(&str, &str)] = &[
     ("reedline", "tidegate-cli"),
     ("crossterm", "tidegate-cli"),
     ("kafka-protocol", "tidegate-broker"),
+    ("object_store", "tidegate-checkpoint"),
     ("sonic-rs", "tidegate-connectors"),
 ];
 

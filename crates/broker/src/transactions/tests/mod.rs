@@ -1,3 +1,5 @@
+//! The coordinator of transactions: its tables, and random lives with crashes.
+
 mod coordinator;
 mod model;
 mod table;
