@@ -1,6 +1,6 @@
-//! Brokers that die: `tidegate broker`, and Kafka itself to prove that the tests ask for no more than Kafka
-//! gives, are killed with SIGKILL at random moments while producers, transactions and groups are at work.
-//! Whatever was acknowledged must be there afterwards, and nothing that was aborted.
+//! Brokers that die. Both kinds are killed once, with a transaction open; `tidegate broker` is killed at random
+//! moments too, while producers, transactions and groups are at work. Whatever was acknowledged must be there
+//! afterwards, and nothing that was aborted.
 //!
 //! `TIDEGATE_KILLS=100` kills the embedded broker as often (15 times without it); `TIDEGATE_SEED` chooses
 //! other moments.
@@ -21,7 +21,6 @@ use death::{Committer, Plain, Random, Transactional};
 
 each_broker! {
     what_was_acknowledged_survives_a_restart,
-    no_kill_loses_what_is_committed_or_shows_what_is_aborted,
 }
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -60,10 +59,10 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |v| v.parse().unwrap_or_else(|e| panic!("{variable}={v}: {e}")))
 }
 
-fn no_kill_loses_what_is_committed_or_shows_what_is_aborted(kind: Kind) {
-    let Some(mut kafka) = program(kind) else { return };
-    // The real one takes seconds to come back; two kills are enough to hold the test against it.
-    let kills = if kind == Kind::Real { 2 } else { number("TIDEGATE_KILLS", 15) };
+#[test]
+fn no_kill_loses_what_is_committed_or_shows_what_is_aborted() {
+    let mut kafka = program(Kind::Embedded).expect("it is never missing");
+    let kills = number("TIDEGATE_KILLS", 15);
     let seed = number("TIDEGATE_SEED", 1);
     kafka.create_topic(death::TRANSACTIONS, death::PARTITIONS);
     kafka.create_topic(death::PLAIN, 1);
