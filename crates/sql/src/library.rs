@@ -24,4 +24,8 @@ impl FunctionLibrary for SqlFunctions {
     fn state_types(&self, call: &AggregateCall) -> Result<Vec<LogicalType>> {
         aggregates::state_types(call)
     }
+
+    fn saved_types(&self, call: &AggregateCall, retracts: bool) -> Result<Vec<LogicalType>> {
+        aggregates::saved_types(call, retracts)
+    }
 }

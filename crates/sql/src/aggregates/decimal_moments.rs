@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array};
 use arrow::datatypes::{Decimal128Type, Int64Type};
 use tidegate_api::Result;
 use tidegate_api::function::{GroupedAccumulator, RowError};
 
 use super::moments::Moment;
-use super::rows::{counting, for_each, primitive_state};
+use super::rows::{column, counting, for_each, primitive_state, update_and_retract};
 
 /// Digits of the result, and the most that the argument may have.
 pub(super) const SCALE: u8 = 6;
@@ -55,10 +55,18 @@ impl DecimalMoments {
         self.held.resize(n.max(self.held.len()), none);
     }
 
-    fn add(&mut self, args: &[ArrayRef], selected: Option<&BooleanArray>, groups: &[u32], n: usize, one: i64) {
+    fn add(
+        &mut self,
+        args: &[ArrayRef],
+        selected: Option<&BooleanArray>,
+        groups: &[u32],
+        n: usize,
+        back: bool,
+    ) -> Result<(), RowError> {
         self.grow(n);
-        let Some(column) = args[0].as_primitive_opt::<Decimal128Type>() else { return };
+        let column = column::<Decimal128Type>(args)?;
         let mask = counting(selected, column.nulls());
+        let one = if back { -1 } else { 1 };
         for_each(groups, mask.as_ref(), |row, g| {
             let (v, held) = (column.value(row), &mut self.held[g]);
             let step = |total: Option<i128>, by: Option<i128>| total?.checked_add(by?.checked_mul(i128::from(one))?);
@@ -66,6 +74,7 @@ impl DecimalMoments {
             held.sum = step(held.sum, Some(v));
             held.count += one;
         });
+        Ok(())
     }
 
     fn value(&self, held: Held) -> Option<i128> {
@@ -93,27 +102,7 @@ fn decimals(values: impl Iterator<Item = Option<i128>>, scale: u8) -> Result<Arr
 }
 
 impl GroupedAccumulator for DecimalMoments {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, 1);
-        Ok(())
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, -1);
-        Ok(())
-    }
+    update_and_retract!();
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
         self.grow(n);
@@ -150,6 +139,8 @@ impl GroupedAccumulator for DecimalMoments {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::AsArray;
+
     use super::*;
 
     fn of(sample: bool, root: bool, values: &[i128]) -> Option<i128> {

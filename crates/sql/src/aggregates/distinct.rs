@@ -1,21 +1,21 @@
 //! DISTINCT: an aggregate behind a set of the values it has seen.
 //!
 //! A value reaches the aggregate when it is new to its group, and is taken back when its last
-//! occurrence is. The state is the set itself, so that partial results merge exactly.
+//! occurrence is. The state is the set itself, so that partial results merge exactly. A checkpoint has what the
+//! aggregate holds, too: values taken back left traces there, such as the order of the others.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
-use tidegate_api::Result;
 use tidegate_api::function::{GroupedAccumulator, RowError};
+use tidegate_api::{Error, Result};
 
-use super::extreme::counts_beside;
-use super::rows::{RowCodec, counting, for_each, list_state};
+use super::rows::{RowCodec, count_state, counting, for_each, items, list_of, list_state};
 
 struct Entry {
     bytes: Box<[u8]>,
@@ -96,6 +96,30 @@ impl Distinct {
         }
     }
 
+    fn grow(&mut self, n: usize) {
+        self.groups.resize_with(n.max(self.groups.len()), Vec::new);
+    }
+
+    /// Adds the sets of some states; the values that are new to their groups, and these groups.
+    fn add_sets(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<(ArrayRef, Vec<u32>)> {
+        self.grow(n);
+        let values = list_state(states, 0)?;
+        let counted = if self.retracts && states.len() > 1 { Some(count_state(states, 1)?) } else { None };
+        let rows = self.codec.encode(values.values())?;
+        let (mut fresh, mut fresh_groups) = (Vec::new(), Vec::new());
+        for (row, group) in groups.iter().enumerate() {
+            for (nth, i) in items(values, row).enumerate() {
+                let count = counted.map_or(1, |(lists, counts)| counts.value(items(lists, row).start + nth));
+                if self.add(*group as usize, rows.row(i).data(), count) {
+                    fresh.push(i as u32);
+                    fresh_groups.push(*group);
+                }
+            }
+        }
+        Ok((take(values.values(), &UInt32Array::from(fresh), None)?, fresh_groups))
+    }
+
+    /// Adds `count` occurrences of each row; the rows that changed the sets, and their groups.
     fn change(
         &mut self,
         args: &[ArrayRef],
@@ -105,7 +129,7 @@ impl Distinct {
         count: i64,
     ) -> Result<(Vec<ArrayRef>, Vec<u32>), RowError> {
         let failed = |e: tidegate_api::Error| RowError::new(0, e.to_string());
-        self.groups.resize_with(n.max(self.groups.len()), Vec::new);
+        self.grow(n);
         let rows = self.codec.encode(&args[0]).map_err(failed)?;
         let mask = counting(selected, None);
         let mut changed = Vec::new();
@@ -145,22 +169,8 @@ impl GroupedAccumulator for Distinct {
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
-        self.groups.resize_with(n.max(self.groups.len()), Vec::new);
-        let lists = list_state(states, 0)?;
-        let counts = states.get(1).map(|_| list_state(states, 1)).transpose()?;
-        let counts = counts.map(|c| c.values().as_primitive::<Int64Type>());
-        let rows = self.codec.encode(lists.values())?;
-        let (mut fresh, mut fresh_groups) = (Vec::new(), Vec::new());
-        for (row, group) in groups.iter().enumerate() {
-            for i in lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize {
-                if self.add(*group as usize, rows.row(i).data(), counts.map_or(1, |c| c.value(i))) {
-                    fresh.push(i as u32);
-                    fresh_groups.push(*group);
-                }
-            }
-        }
-        let values = take(lists.values(), &UInt32Array::from(fresh), None)?;
-        Ok(self.inner.update(&[values], None, &fresh_groups, n)?)
+        let (values, groups) = self.add_sets(states, groups, n)?;
+        Ok(self.inner.update(&[values], None, &groups, n)?)
     }
 
     fn state(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
@@ -170,8 +180,21 @@ impl GroupedAccumulator for Distinct {
             return Ok(vec![Arc::new(values)]);
         }
         let counts = Int64Array::from_iter_values(held().flat_map(|l| l.iter().map(|e| e.count)));
-        let counts = counts_beside(&values, counts)?;
-        Ok(vec![Arc::new(values), counts])
+        let counts = list_of(Arc::new(counts), held().map(Vec::len), None)?;
+        Ok(vec![Arc::new(values), Arc::new(counts)])
+    }
+
+    fn save(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        let mut saved = self.state(groups)?;
+        saved.extend(self.inner.save(groups)?);
+        Ok(saved)
+    }
+
+    fn load(&mut self, saved: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
+        let own = if self.retracts { 2 } else { 1 };
+        let inner = saved.get(own..).ok_or_else(|| Error::internal("a saved DISTINCT without its aggregate"))?;
+        self.add_sets(saved, groups, n)?;
+        self.inner.load(inner, groups, n)
     }
 
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef> {

@@ -3,18 +3,17 @@
 //! Without retraction one value per group is enough. With it, a group keeps all its values sorted,
 //! because taking back the smallest must bring the next one up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Int8Array, Int64Array, ListArray, PrimitiveArray,
-    StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Int8Array, PrimitiveArray, StringArray,
 };
-use arrow::datatypes::{DataType, Int8Type, Int64Type};
+use arrow::datatypes::{DataType, Int8Type};
 use tidegate_api::Result;
 use tidegate_api::function::{GroupedAccumulator, RowError};
 
-use super::rows::{RowCodec, counting, for_each, list_state};
+use super::counted::Counted;
+use super::rows::{RowCodec, count_state, counting, for_each, items, list_state, update_and_retract};
 
 fn no_retraction() -> RowError {
     RowError::new(0, "internal error: this MIN or MAX was not planned for retraction")
@@ -206,7 +205,7 @@ impl GroupedAccumulator for StringExtreme {
 pub(super) struct RetractableExtreme {
     max: bool,
     codec: RowCodec,
-    groups: Vec<BTreeMap<Box<[u8]>, i64>>,
+    held: Counted<Box<[u8]>>,
     null: Box<[u8]>,
 }
 
@@ -215,94 +214,55 @@ impl RetractableExtreme {
     pub(super) fn new(max: bool, ty: &DataType) -> Result<Self> {
         let codec = RowCodec::new(ty)?;
         let null = codec.encode(&arrow::array::new_null_array(ty, 1))?.row(0).data().into();
-        Ok(RetractableExtreme { max, codec, groups: Vec::new(), null })
+        Ok(RetractableExtreme { max, codec, held: Counted::new(), null })
     }
 
     fn add(
         &mut self,
-        values: &ArrayRef,
+        args: &[ArrayRef],
         selected: Option<&BooleanArray>,
         groups: &[u32],
         n: usize,
-        count: impl Fn(usize) -> i64,
-    ) -> Result<()> {
-        self.groups.resize_with(n.max(self.groups.len()), BTreeMap::new);
-        let rows = self.codec.encode(values)?;
-        let mask = counting(selected, values.logical_nulls().as_ref());
-        let held = &mut self.groups;
-        for_each(groups, mask.as_ref(), |row, g| {
-            let bytes = rows.row(row).data();
-            match held[g].get_mut(bytes) {
-                Some(c) => {
-                    *c += count(row);
-                    if *c == 0 {
-                        held[g].remove(bytes);
-                    }
-                }
-                None => {
-                    held[g].insert(bytes.into(), count(row));
-                }
-            }
-        });
+        back: bool,
+    ) -> Result<(), RowError> {
+        self.held.grow(n);
+        let rows = self.codec.encode(&args[0]).map_err(|e| RowError::new(0, e.to_string()))?;
+        let mask = counting(selected, args[0].logical_nulls().as_ref());
+        let (held, step) = (&mut self.held, if back { -1 } else { 1 });
+        for_each(groups, mask.as_ref(), |row, g| held.add(g, rows.row(row).data(), step));
         Ok(())
     }
 }
 
 impl GroupedAccumulator for RetractableExtreme {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(&args[0], selected, groups, n, |_| 1).map_err(|e| RowError::new(0, e.to_string()))
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(&args[0], selected, groups, n, |_| -1).map_err(|e| RowError::new(0, e.to_string()))
-    }
+    update_and_retract!();
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
-        let (values, counts) = (list_state(states, 0)?, list_state(states, 1)?);
+        self.held.grow(n);
+        let (values, (lists, counts)) = (list_state(states, 0)?, count_state(states, 1)?);
+        let rows = self.codec.encode(values.values())?;
         for (row, group) in groups.iter().enumerate() {
-            let (values, counts) = (values.value(row), counts.value(row));
-            let counts = counts.as_primitive::<Int64Type>();
-            self.add(&values, None, &vec![*group; values.len()], n, |i| counts.value(i))?;
+            for (value, count) in items(values, row).zip(items(lists, row)) {
+                self.held.add(*group as usize, rows.row(value).data(), counts.value(count));
+            }
         }
-        self.groups.resize_with(n.max(self.groups.len()), BTreeMap::new);
         Ok(())
     }
 
     fn state(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
-        let held = || groups.iter().map(|g| &self.groups[*g as usize]);
-        let values = self.codec.decode_lists(held().map(|m| Some(m.keys().map(|k| &k[..]))))?;
-        let counts = Int64Array::from_iter_values(held().flat_map(|m| m.values().copied()));
-        let counts = counts_beside(&values, counts)?;
-        Ok(vec![Arc::new(values), counts])
+        let held = groups.iter().map(|g| Some(self.held.of(*g).keys().map(|k| &k[..])));
+        Ok(vec![Arc::new(self.codec.decode_lists(held)?), self.held.counts(groups)?])
     }
 
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef> {
         self.codec.decode(groups.iter().map(|g| {
-            let mut held = self.groups[*g as usize].iter().filter(|(_, c)| **c > 0);
+            let mut held = self.held.of(*g).iter().filter(|(_, c)| **c > 0);
             let best = if self.max { held.next_back() } else { held.next() };
             best.map_or(&self.null[..], |(k, _)| &k[..])
         }))
     }
 
     fn clear(&mut self) {
-        self.groups.clear();
+        self.held.clear();
     }
-}
-
-/// Lists of counts with the shape of these lists of values.
-pub(super) fn counts_beside(values: &ListArray, counts: Int64Array) -> Result<ArrayRef> {
-    let field = Arc::new(arrow::datatypes::Field::new("item", DataType::Int64, true));
-    Ok(Arc::new(ListArray::try_new(field, values.offsets().clone(), Arc::new(counts), None)?))
 }

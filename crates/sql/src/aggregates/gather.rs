@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field};
 use tidegate_api::function::{GroupedAccumulator, RowError};
 use tidegate_api::{Error, Result};
 
-use super::rows::{RowCodec, counting, for_each, list_state};
+use super::rows::{RowCodec, counting, for_each, items, list_state, update_and_retract};
 
 /// What becomes of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,13 +70,14 @@ impl Gather {
 
     fn add(
         &mut self,
-        values: &ArrayRef,
+        args: &[ArrayRef],
         selected: Option<&BooleanArray>,
         groups: &[u32],
         n: usize,
         back: bool,
     ) -> Result<(), RowError> {
         self.grow(n);
+        let values = &args[0];
         let rows = self.codec.encode(values).map_err(|e| RowError::new(0, e.to_string()))?;
         let nulls = if self.keeps_nulls() { None } else { values.logical_nulls() };
         let mask = counting(selected, nulls.as_ref());
@@ -145,32 +146,16 @@ impl Gather {
 }
 
 impl GroupedAccumulator for Gather {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(&args[0], selected, groups, n, false)
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(&args[0], selected, groups, n, true)
-    }
+    update_and_retract!();
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
         self.grow(n);
         let lists = list_state(states, 0)?;
+        let rows = self.codec.encode(lists.values())?;
         for (row, group) in groups.iter().enumerate() {
-            let values = lists.value(row);
-            self.add(&values, None, &vec![*group; values.len()], n, false)?;
+            for i in items(lists, row) {
+                self.push(*group as usize, rows.row(i).data()).map_err(Error::job)?;
+            }
         }
         Ok(())
     }

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StringArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
 use tidegate_api::function::{GroupedAccumulator, RowError};
 use tidegate_api::types::LogicalType;
 use tidegate_api::{Error, Result};
 
-use super::rows::{counting, for_each, list_state};
+use super::rows::{counting, for_each, list_of, list_state, update_and_retract};
 use crate::functions::json::{write_json, write_json_string};
 use crate::functions::value_array::value_at;
 
@@ -103,25 +101,7 @@ impl JsonAggregate {
 }
 
 impl GroupedAccumulator for JsonAggregate {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, false)
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, true)
-    }
+    update_and_retract!();
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
         self.grow(n);
@@ -140,9 +120,7 @@ impl GroupedAccumulator for JsonAggregate {
         let held = || groups.iter().map(|g| &self.groups[*g as usize]);
         let lists = |pick: fn(&(String, String)) -> &String| -> Result<ArrayRef> {
             let values = StringArray::from_iter_values(held().flat_map(|l| l.iter().map(pick)));
-            let field = Arc::new(Field::new("item", DataType::Utf8, true));
-            let offsets = OffsetBuffer::from_lengths(held().map(Vec::len));
-            Ok(Arc::new(ListArray::try_new(field, offsets, Arc::new(values), None)?))
+            Ok(Arc::new(list_of(Arc::new(values), held().map(Vec::len), None)?))
         };
         Ok(vec![lists(|e| &e.0)?, lists(|e| &e.1)?])
     }

@@ -17,6 +17,7 @@ use tidegate_api::{Error, Result, Value};
 use crate::functions::ResolveError;
 use crate::functions::json::check_json;
 
+mod counted;
 mod decimal_moments;
 mod distinct;
 mod extreme;
@@ -24,15 +25,20 @@ mod gather;
 mod json;
 mod moments;
 mod numeric;
+mod percentile;
 mod rows;
+mod state;
 
 use decimal_moments::{DecimalMoments, SCALE};
 use distinct::Distinct;
 use extreme::{BooleanExtreme, Extreme, RetractableExtreme, StringExtreme};
 use gather::{Gather, Gathering};
 use json::JsonAggregate;
-use moments::{Moment, Moments, Percentile};
+use moments::{Moment, Moments};
 use numeric::{Avg, Count, Sum};
+use percentile::Percentile;
+use state::avg_total;
+pub use state::{saved_types, state_types};
 
 /// The names this module knows.
 const NAMES: [&str; 20] = [
@@ -224,36 +230,6 @@ pub fn can_retract(call: &AggregateCall) -> bool {
 
 fn arg_type(call: &AggregateCall) -> Result<&LogicalType> {
     call.arg_types.last().ok_or_else(|| Error::internal(format!("{} without an argument", call.function)))
-}
-
-/// The types of the partial state of `call`, for the exchange between the phases.
-pub fn state_types(call: &AggregateCall) -> Result<Vec<LogicalType>> {
-    let bigint = || LogicalType::new(TypeKind::BigInt);
-    if call.distinct && !ignores_distinct(call) {
-        return Ok(vec![LogicalType::new(TypeKind::Array(Box::new(arg_type(call)?.clone())))]);
-    }
-    Ok(match call.function.as_str() {
-        "COUNT" => vec![bigint()],
-        "SUM" | "MIN" | "MAX" => vec![call.ty.with_nullable(true)],
-        "AVG" => vec![avg_total(arg_type(call)?), bigint()],
-        name if moment(name).is_some() => {
-            if let TypeKind::Decimal(_, scale) = arg_type(call)?.kind {
-                let sum = |scale| LogicalType::new(TypeKind::Decimal(38, scale));
-                return Ok(vec![sum(2 * scale), sum(scale), bigint()]);
-            }
-            let wide = if arg_type(call)?.is_integer() { TypeKind::BigInt } else { TypeKind::Double };
-            vec![LogicalType::new(wide.clone()), LogicalType::new(wide), bigint()]
-        }
-        other => return Err(Error::internal(format!("{other} has no partial state to exchange"))),
-    })
-}
-
-fn avg_total(arg: &LogicalType) -> LogicalType {
-    LogicalType::new(match &arg.kind {
-        TypeKind::Decimal(_, s) => TypeKind::Decimal(38, *s),
-        _ if arg.is_approximate() => TypeKind::Double,
-        _ => TypeKind::BigInt,
-    })
 }
 
 /// Duplicates cannot change a minimum.

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use tidegate_api::Result;
 use tidegate_api::function::{GroupedAccumulator, RowError};
-use tidegate_api::{Error, Result};
 
-use super::rows::{counting, for_each, primitive_state};
+use super::rows::{counting, for_each, primitive_state, update_and_retract};
 
 /// Which moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,25 +154,7 @@ impl<T: Arithmetic> GroupedAccumulator for Moments<T>
 where
     PrimitiveArray<T>: From<Vec<T::Native>>,
 {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, false)
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, true)
-    }
+    update_and_retract!();
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
         self.grow(n);
@@ -206,158 +188,4 @@ where
         self.held.sums.clear();
         self.held.counts.clear();
     }
-}
-
-/// `PERCENTILE(x, p)`: the value at `p * (n - 1)` of the sorted values, interpolated; `p` is one
-/// fraction or several.
-pub(super) struct Percentile {
-    fractions: Vec<f64>,
-    as_list: bool,
-    groups: Vec<std::collections::BTreeMap<Order, i64>>,
-}
-
-/// A number in Java's order.
-#[derive(Clone, Copy, PartialEq)]
-struct Order(f64);
-
-impl Eq for Order {}
-impl PartialOrd for Order {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Order {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl Percentile {
-    /// At these fractions; an array of results if `as_list`.
-    pub(super) fn new(fractions: Vec<f64>, as_list: bool) -> Self {
-        Percentile { fractions, as_list, groups: Vec::new() }
-    }
-
-    fn add(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-        sign: i64,
-    ) -> Result<(), RowError> {
-        let failed = |e: arrow::error::ArrowError| RowError::new(0, e.to_string());
-        self.groups.resize_with(n.max(self.groups.len()), Default::default);
-        let values = cast(&args[0], &DataType::Float64).map_err(failed)?;
-        let values = values.as_primitive::<Float64Type>();
-        let weights = args.get(1).map(|w| cast(w, &DataType::Int64)).transpose().map_err(failed)?;
-        let weights = weights.as_ref().map(|w| w.as_primitive::<Int64Type>());
-        let mask = counting(selected, values.nulls());
-        let held = &mut self.groups;
-        for_each(groups, mask.as_ref(), |row, g| {
-            let weight = weights.map_or(1, |w| if w.is_null(row) { 0 } else { w.value(row) });
-            if weight <= 0 {
-                return;
-            }
-            let key = Order(values.value(row));
-            let count = held[g].entry(key).or_insert(0);
-            *count += weight * sign;
-            if *count == 0 {
-                held[g].remove(&key);
-            }
-        });
-        Ok(())
-    }
-
-    fn at(&self, group: usize, fraction: f64) -> Option<f64> {
-        let values = &self.groups[group];
-        let total: i64 = values.values().filter(|c| **c > 0).sum();
-        if total == 0 {
-            return None;
-        }
-        // Ranks count from one, as in Flink: the last digits of the result depend on it.
-        let position = (total - 1) as f64 * fraction + 1.0;
-        let (low, high) = (position.floor() as i64, position.ceil() as i64);
-        let pick = |index: i64| {
-            let mut before = 0;
-            values.iter().filter(|(_, c)| **c > 0).find_map(|(v, c)| {
-                before += c;
-                (before > index).then_some(v.0)
-            })
-        };
-        let (a, b) = (pick(low - 1)?, pick(high - 1)?);
-        Some(if low == high || a == b { a } else { (high as f64 - position) * a + (position - low as f64) * b })
-    }
-}
-
-impl GroupedAccumulator for Percentile {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, 1)
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, -1)
-    }
-
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
-        let (values, counts) = (super::rows::list_state(states, 0)?, super::rows::list_state(states, 1)?);
-        for (row, group) in groups.iter().enumerate() {
-            let args = [values.value(row), counts.value(row)];
-            self.add(&args, None, &vec![*group; args[0].len()], n, 1)?;
-        }
-        self.groups.resize_with(n.max(self.groups.len()), Default::default);
-        Ok(())
-    }
-
-    fn state(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
-        let held = || groups.iter().map(|g| &self.groups[*g as usize]);
-        let values = Float64Array::from_iter_values(held().flat_map(|m| m.keys().map(|k| k.0)));
-        let counts = Int64Array::from_iter_values(held().flat_map(|m| m.values().copied()));
-        let lists = list_of(Arc::new(values), held().map(|m| m.len()), None)?;
-        let counts = super::extreme::counts_beside(&lists, counts)?;
-        Ok(vec![Arc::new(lists), counts])
-    }
-
-    fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef> {
-        let one = |g: &u32, p: f64| self.at(*g as usize, p);
-        if !self.as_list {
-            let p = *self.fractions.first().ok_or_else(|| Error::internal("PERCENTILE without a fraction"))?;
-            return Ok(Arc::new(groups.iter().map(|g| one(g, p)).collect::<Float64Array>()));
-        }
-        let present: Vec<bool> = groups.iter().map(|g| !self.groups[*g as usize].is_empty()).collect();
-        let values: Float64Array = groups
-            .iter()
-            .zip(&present)
-            .filter(|(_, p)| **p)
-            .flat_map(|(g, _)| self.fractions.iter().map(move |p| one(g, *p)))
-            .collect();
-        let lengths = present.iter().map(|p| if *p { self.fractions.len() } else { 0 });
-        Ok(Arc::new(list_of(Arc::new(values), lengths, Some(present.clone().into()))?))
-    }
-
-    fn clear(&mut self) {
-        self.groups.clear();
-    }
-}
-
-fn list_of(
-    values: ArrayRef,
-    lengths: impl IntoIterator<Item = usize>,
-    nulls: Option<arrow::buffer::NullBuffer>,
-) -> Result<arrow::array::ListArray> {
-    let field = Arc::new(arrow::datatypes::Field::new("item", values.data_type().clone(), true));
-    let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths);
-    Ok(arrow::array::ListArray::try_new(field, offsets, values, nulls)?)
 }

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int8T
 use tidegate_api::function::{GroupedAccumulator, RowError};
 use tidegate_api::{Error, Result};
 
-use super::rows::{counting, for_each, primitive_state};
+use super::rows::{column, counting, for_each, primitive_state, update_and_retract};
 
 /// One more than the largest 38-digit number.
 pub(super) const DECIMAL_LIMIT: i128 = 10_i128.pow(38);
@@ -21,37 +21,25 @@ pub(super) struct Count {
 }
 
 impl Count {
-    fn add(&mut self, args: &[ArrayRef], selected: Option<&BooleanArray>, groups: &[u32], n: usize, step: i64) {
+    fn add(
+        &mut self,
+        args: &[ArrayRef],
+        selected: Option<&BooleanArray>,
+        groups: &[u32],
+        n: usize,
+        back: bool,
+    ) -> Result<(), RowError> {
         self.counts.resize(n.max(self.counts.len()), 0);
         let nulls = args.first().and_then(|a| a.logical_nulls());
         let mask = counting(selected, nulls.as_ref());
-        let counts = &mut self.counts[..];
+        let (counts, step) = (&mut self.counts[..], if back { -1 } else { 1 });
         for_each(groups, mask.as_ref(), |_, g| counts[g] += step);
+        Ok(())
     }
 }
 
 impl GroupedAccumulator for Count {
-    fn update(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, 1);
-        Ok(())
-    }
-
-    fn retract(
-        &mut self,
-        args: &[ArrayRef],
-        selected: Option<&BooleanArray>,
-        groups: &[u32],
-        n: usize,
-    ) -> Result<(), RowError> {
-        self.add(args, selected, groups, n, -1);
-        Ok(())
-    }
+    update_and_retract!();
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
         self.counts.resize(n.max(self.counts.len()), 0);
@@ -233,17 +221,34 @@ impl<T: Total> Totals<T> {
         Arc::new(Int64Array::from_iter_values(groups.iter().map(|g| self.counts[*g as usize])))
     }
 
+    /// All of these groups, for a checkpoint: the sum, NULL only where it overflowed for good, and the count. A
+    /// sum of no values is not always zero: adding and taking back floats leaves rests.
+    fn save(&self, groups: &[u32], ty: &DataType) -> Result<Vec<ArrayRef>> {
+        let sums = groups.iter().map(|g| (!self.overflowed.contains(g)).then(|| self.sums[*g as usize]));
+        let sums: PrimitiveArray<T> = sums.collect();
+        Ok(vec![Arc::new(sums.with_data_type(ty.clone())), self.count_array(groups)])
+    }
+
+    /// Fills empty groups with what was saved.
+    fn load(&mut self, saved: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
+        self.grow(n);
+        let (sums, counts) = (primitive_state::<T>(saved, 0)?, primitive_state::<Int64Type>(saved, 1)?);
+        for (row, group) in groups.iter().enumerate() {
+            self.counts[*group as usize] = counts.value(row);
+            if sums.is_null(row) {
+                self.overflowed.push(*group);
+            } else {
+                self.sums[*group as usize] = sums.value(row);
+            }
+        }
+        Ok(())
+    }
+
     fn clear(&mut self) {
         self.sums.clear();
         self.counts.clear();
         self.overflowed.clear();
     }
-}
-
-fn column<T: ArrowPrimitiveType>(args: &[ArrayRef]) -> Result<&PrimitiveArray<T>, RowError> {
-    args.first()
-        .and_then(|a| a.as_primitive_opt::<T>())
-        .ok_or_else(|| RowError::new(0, "internal error: an aggregate got a column of another type"))
 }
 
 /// `SUM(x)`. Its state is the sum alone; with retraction, also how many values are in it.
@@ -298,6 +303,14 @@ impl<T: Total> GroupedAccumulator for Sum<T> {
             state.push(self.totals.count_array(groups));
         }
         Ok(state)
+    }
+
+    fn save(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        if self.totals.retracts { self.totals.save(groups, &self.ty) } else { self.state(groups) }
+    }
+
+    fn load(&mut self, saved: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
+        if self.totals.retracts { self.totals.load(saved, groups, n) } else { self.merge(saved, groups, n) }
     }
 
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef> {
@@ -368,6 +381,14 @@ where
 
     fn state(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
         Ok(vec![self.totals.sum_array(groups, &self.total_ty)?, self.totals.count_array(groups)])
+    }
+
+    fn save(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        self.totals.save(groups, &self.total_ty)
+    }
+
+    fn load(&mut self, saved: &[ArrayRef], groups: &[u32], n: usize) -> Result<()> {
+        self.totals.load(saved, groups, n)
     }
 
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef> {

@@ -1,11 +1,40 @@
-//! What every accumulator needs: which rows count, and values as bytes.
+//! What every accumulator needs: which rows count, values as bytes, and lists in its state.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, PrimitiveArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Float32Type, Float64Type, Int64Type};
 use arrow::row::{RowConverter, Rows, SortField};
+use std::ops::Range;
 use std::sync::Arc;
+use tidegate_api::function::RowError;
 use tidegate_api::{Error, Result};
+
+/// `update` and `retract` of an accumulator with one method for both: `add`, whose last argument says that
+/// the rows are taken back.
+macro_rules! update_and_retract {
+    () => {
+        fn update(
+            &mut self,
+            args: &[ArrayRef],
+            selected: Option<&BooleanArray>,
+            groups: &[u32],
+            n: usize,
+        ) -> Result<(), RowError> {
+            self.add(args, selected, groups, n, false)
+        }
+
+        fn retract(
+            &mut self,
+            args: &[ArrayRef],
+            selected: Option<&BooleanArray>,
+            groups: &[u32],
+            n: usize,
+        ) -> Result<(), RowError> {
+            self.add(args, selected, groups, n, true)
+        }
+    };
+}
+pub(super) use update_and_retract;
 
 /// The rows that count: `selected` is TRUE and the value is not NULL. `None` means all.
 pub(super) fn counting(selected: Option<&BooleanArray>, nulls: Option<&NullBuffer>) -> Option<BooleanBuffer> {
@@ -28,6 +57,13 @@ pub(super) fn for_each(groups: &[u32], mask: Option<&BooleanBuffer>, mut f: impl
         None => groups.iter().enumerate().for_each(|(row, group)| f(row, *group as usize)),
         Some(mask) => mask.set_indices().for_each(|row| f(row, groups[row] as usize)),
     }
+}
+
+/// The first argument, a column of numbers.
+pub(super) fn column<T: ArrowPrimitiveType>(args: &[ArrayRef]) -> Result<&PrimitiveArray<T>, RowError> {
+    args.first()
+        .and_then(|a| a.as_primitive_opt::<T>())
+        .ok_or_else(|| RowError::new(0, "internal error: an aggregate got a column of another type"))
 }
 
 /// Values of one type as byte strings that are equal when the values are, and sort as they do.
@@ -70,11 +106,8 @@ impl RowCodec {
             all.extend(list.into_iter().flatten());
             lengths.push(all.len() - before);
         }
-        let values = self.decode(all)?;
-        let field = Arc::new(Field::new("item", self.ty.clone(), true));
         let nulls = NullBuffer::from(valid);
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
-        Ok(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?)
+        list_of(self.decode(all)?, lengths, (nulls.null_count() > 0).then_some(nulls))
     }
 
     /// The Arrow type of the values.
@@ -100,6 +133,22 @@ fn canonical(values: &ArrayRef) -> ArrayRef {
     }
 }
 
+/// Lists of these lengths over `values`.
+pub(super) fn list_of(
+    values: ArrayRef,
+    lengths: impl IntoIterator<Item = usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ListArray> {
+    let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+    Ok(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?)
+}
+
+/// Where the items of list `row` lie among the values of `lists`.
+pub(super) fn items(lists: &ListArray, row: usize) -> Range<usize> {
+    let offsets = lists.value_offsets();
+    offsets[row] as usize..offsets[row + 1] as usize
+}
+
 /// The list column at `index` of some partial states.
 pub(super) fn list_state(states: &[ArrayRef], index: usize) -> Result<&ListArray> {
     states
@@ -108,11 +157,15 @@ pub(super) fn list_state(states: &[ArrayRef], index: usize) -> Result<&ListArray
         .ok_or_else(|| Error::internal("a partial state is not the list it should be"))
 }
 
+/// The column at `index` of some partial states, lists of numbers: the lists, and all their numbers.
+pub(super) fn count_state(states: &[ArrayRef], index: usize) -> Result<(&ListArray, &PrimitiveArray<Int64Type>)> {
+    let lists = list_state(states, index)?;
+    let counts = lists.values().as_primitive_opt::<Int64Type>();
+    Ok((lists, counts.ok_or_else(|| Error::internal("a partial state has no numbers where it should"))?))
+}
+
 /// The primitive column at `index` of some partial states.
-pub(super) fn primitive_state<T: arrow::datatypes::ArrowPrimitiveType>(
-    states: &[ArrayRef],
-    index: usize,
-) -> Result<&PrimitiveArray<T>> {
+pub(super) fn primitive_state<T: ArrowPrimitiveType>(states: &[ArrayRef], index: usize) -> Result<&PrimitiveArray<T>> {
     states
         .get(index)
         .and_then(|s| s.as_primitive_opt::<T>())

@@ -14,6 +14,8 @@ use tidegate_api::types::{LogicalType, TypeKind};
 
 use super::{accumulator, resolve, state_types};
 
+mod checkpoint;
+
 fn call(function: &str, args: &[LogicalType], params: &[Value], distinct: bool) -> AggregateCall {
     AggregateCall {
         function: function.into(),
