@@ -207,7 +207,8 @@ fn what_is_not_supported_is_refused_at_planning() {
         let table = table("h:1", "t", options);
         error_of(KafkaFactory.sink(&table, &Configuration::default()).map(|_| ()))
     };
-    assert!(refused(&[("sink.delivery-guarantee", "exactly-once")]).contains("checkpoints"));
+    let text = refused(&[("sink.delivery-guarantee", "exactly-once")]);
+    assert!(text.contains("sink.transactional-id-prefix must be specified"), "{text}");
     assert!(refused(&[("topic", "a;b")]).contains("single topic"));
     assert!(refused(&[("sink.speed", "high")]).contains("sink.speed"));
     assert!(refused(&[("properties.no.such", "1")]).contains("properties.no.such"));

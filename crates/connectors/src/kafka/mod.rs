@@ -11,12 +11,14 @@
 mod client;
 mod consume;
 mod enumerator;
+mod exactly_once;
 mod metadata;
 mod offsets;
 mod options;
 mod produce;
 mod properties;
 mod reader;
+mod records;
 mod rows;
 mod sink;
 mod source;
@@ -44,8 +46,8 @@ impl ConnectorFactory for KafkaFactory {
         Ok(Arc::new(source::KafkaSource::new(table)?))
     }
 
-    fn sink(&self, table: &TableDescriptor, _config: &Configuration) -> Result<Arc<dyn Sink>> {
-        Ok(Arc::new(sink::KafkaSink::new(table)?))
+    fn sink(&self, table: &TableDescriptor, config: &Configuration) -> Result<Arc<dyn Sink>> {
+        Ok(Arc::new(sink::KafkaSink::new(table, config)?))
     }
 
     fn metadata_keys(&self, _options: &BTreeMap<String, String>) -> Vec<(String, LogicalType)> {

@@ -63,6 +63,23 @@ pub(super) enum Partitioning {
     Fixed,
 }
 
+/// `sink.delivery-guarantee`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Guarantee {
+    /// A flush waits for nothing.
+    None,
+    /// A flush waits until the brokers have what was written.
+    AtLeastOnce,
+    /// Rows are staged and written in a transaction when their checkpoint is complete.
+    ExactlyOnce {
+        /// `sink.transactional-id-prefix`.
+        prefix: String,
+        /// `sink.exactly-once.force-recovery`: go on though it cannot be told whether staged rows were
+        /// written.
+        forced: bool,
+    },
+}
+
 /// A table's options.
 #[derive(Clone, Debug)]
 pub(super) struct KafkaOptions {
@@ -79,8 +96,7 @@ pub(super) struct KafkaOptions {
     pub source_parallelism: Option<usize>,
     pub sink_parallelism: Option<usize>,
     pub partitioning: Partitioning,
-    /// `sink.delivery-guarantee`: `at-least-once`, `none` or `exactly-once`.
-    pub guarantee: &'static str,
+    pub guarantee: Guarantee,
     /// `format` or `value.format`, whichever is set.
     pub value_format_key: &'static str,
 }
@@ -313,13 +329,23 @@ fn partitioning(reader: &mut OptionReader<'_>, keyed: bool) -> Result<Partitioni
     }
 }
 
-fn guarantee(reader: &mut OptionReader<'_>) -> Result<&'static str> {
+fn guarantee(reader: &mut OptionReader<'_>) -> Result<Guarantee> {
     let guarantees = ["at-least-once", "exactly-once", "none"];
-    reader.accept(&["sink.transactional-id-prefix", "sink.transaction-naming-strategy"]);
+    let prefix = reader.text("sink.transactional-id-prefix");
+    let forced = reader.bool("sink.exactly-once.force-recovery", false)?;
+    // Both of Flink's strategies are about open transactions; here each subtask has one id for ever.
+    reader.accept(&["sink.transaction-naming-strategy"]);
     let old = reader.text("sink.semantic").is_some();
     let key = if old { "sink.semantic" } else { "sink.delivery-guarantee" };
     reader.accept(&["sink.semantic", "sink.delivery-guarantee"]);
-    reader.choice(key, &guarantees)
+    match (reader.choice(key, &guarantees)?, prefix) {
+        ("none", _) => Ok(Guarantee::None),
+        ("at-least-once", _) => Ok(Guarantee::AtLeastOnce),
+        (_, Some(prefix)) if !prefix.is_empty() => Ok(Guarantee::ExactlyOnce { prefix: prefix.to_owned(), forced }),
+        (_, _) => Err(Error::invalid(
+            "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -377,6 +403,10 @@ mod tests {
         fails(&[("key.format", "json"), ("key.fields", "x")], "[k_id, v]");
         fails(&[("sink.partitioner", "org.example.Mine")], "org.example.Mine");
         fails(&[("value.format", "json")], "Only one of");
+        let once = ("sink.delivery-guarantee", "exactly-once");
+        fails(&[once], "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE.");
+        fails(&[once, ("sink.transactional-id-prefix", "")], "must be specified");
+        fails(&[("sink.delivery-guarantee", "twice")], "at-least-once, exactly-once, none");
     }
 
     #[test]

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use rdkafka::config::ClientConfig;
-use tidegate_api::connector::{Sink, SinkMode, SinkWriter, TableDescriptor, WriterContext};
+use tidegate_api::config::Configuration;
+use tidegate_api::connector::{
+    CommitterContext, Sink, SinkCommitter, SinkMode, SinkWriter, TableDescriptor, WriterContext,
+};
 use tidegate_api::{Error, Result, Schema};
 
+use super::exactly_once::ExactlyOnce;
 use super::metadata::Key;
-use super::options::{KafkaOptions, Partitioning, Topics};
+use super::options::{Guarantee, KafkaOptions, Partitioning, Topics};
 use super::writer::KafkaWriter;
 use crate::format::{EncodingFormat, encoding_format};
 use crate::option::OptionReader;
@@ -51,11 +55,12 @@ pub(super) enum HeaderColumn {
 /// Writes topics.
 pub(super) struct KafkaSink {
     table: Arc<SinkTable>,
+    exactly_once: Option<ExactlyOnce>,
 }
 
 impl KafkaSink {
     /// Checks the table's options.
-    pub fn new(table: &TableDescriptor) -> Result<KafkaSink> {
+    pub fn new(table: &TableDescriptor, config: &Configuration) -> Result<KafkaSink> {
         let mut reader = OptionReader::new("kafka", table);
         let mut options = KafkaOptions::read(&mut reader, table)?;
         let value_format = encoding_format(&mut reader, options.value_format_key)?;
@@ -64,12 +69,6 @@ impl KafkaSink {
             None => None,
         };
         reader.finish()?;
-        if options.guarantee == "exactly-once" {
-            return Err(Error::unsupported(
-                "Option 'sink.delivery-guarantee' = 'exactly-once' is not supported yet: it needs checkpoints, which \
-                 this version does not have. Supported are at-least-once and none.",
-            ));
-        }
         if !table.primary_key.is_empty() && !value_format.takes_changes() {
             return Err(Error::invalid(format!(
                 "The Kafka table '{}' with '{}' format doesn't support defining PRIMARY KEY constraint on the table, \
@@ -87,7 +86,7 @@ impl KafkaSink {
             format.encoder(&key.schema)?;
         }
         let target = target(options.topics.as_ref(), columns.topic)?;
-        let config = producer_config(&mut options)?;
+        let producer = producer_config(&mut options)?;
         let table = SinkTable {
             target,
             value_columns: options.value_columns.clone(),
@@ -96,12 +95,13 @@ impl KafkaSink {
             key_format,
             headers: columns.headers,
             timestamp: columns.timestamp,
-            waits: options.guarantee == "at-least-once",
+            waits: options.guarantee == Guarantee::AtLeastOnce,
             partitioning: options.partitioning,
-            config,
+            config: producer,
             options,
         };
-        Ok(KafkaSink { table: Arc::new(table) })
+        let table = Arc::new(table);
+        Ok(KafkaSink { exactly_once: ExactlyOnce::of(&table, config)?, table })
     }
 }
 
@@ -184,7 +184,14 @@ impl Sink for KafkaSink {
     }
 
     fn writer(&self, ctx: WriterContext) -> Result<Box<dyn SinkWriter>> {
-        Ok(Box::new(KafkaWriter::new(Arc::clone(&self.table), ctx)?))
+        match &self.exactly_once {
+            Some(exactly_once) => exactly_once.writer(ctx),
+            None => Ok(Box::new(KafkaWriter::new(Arc::clone(&self.table), ctx)?)),
+        }
+    }
+
+    fn committer(&self, ctx: CommitterContext) -> Result<Option<Box<dyn SinkCommitter>>> {
+        Ok(self.exactly_once.as_ref().map(|exactly_once| exactly_once.committer(ctx)))
     }
 
     fn parallelism(&self) -> Option<usize> {

@@ -4,27 +4,24 @@
 //! writer wait for one, so memory is bounded by the client's buffer.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Decimal128Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType};
 use async_trait::async_trait;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{DeliveryResult, Header, Message, OwnedHeaders};
+use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use tidegate_api::connector::{SinkWriter, WriterContext};
 use tidegate_api::metrics::Counter;
 use tidegate_api::{Batch, Error, Result};
 use tokio::sync::Notify;
 
-use super::options::{Partitioning, Topics};
-use super::sink::{HeaderColumn, SinkTable, Target};
-use crate::format::Encoder;
+use super::options::Partitioning;
+use super::records::{RecordEncoder, Records};
+use super::sink::SinkTable;
 
 /// How soon a full send queue is tried again though no acknowledgement has come.
 const FULL_QUEUE_RETRY: Duration = Duration::from_millis(5);
@@ -166,29 +163,10 @@ pub(super) struct KafkaWriter {
     table: Arc<SinkTable>,
     ctx: WriterContext,
     sender: Sender,
-    value: Box<dyn Encoder>,
-    key: Option<Box<dyn Encoder>>,
+    encoder: RecordEncoder,
+    records: Records,
     /// Partitions of each topic, where the partitioner must know.
     partitions: HashMap<String, i32>,
-    encoded: Encoded,
-}
-
-/// The bytes of a batch.
-#[derive(Default)]
-struct Encoded {
-    bytes: Vec<u8>,
-    /// Row and bytes of each value.
-    values: Vec<(usize, Range<usize>)>,
-    /// Bytes of each row's key.
-    keys: Vec<Option<Range<usize>>>,
-}
-
-impl Encoded {
-    fn push(&mut self, bytes: &[u8]) -> Range<usize> {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        start..self.bytes.len()
-    }
 }
 
 impl KafkaWriter {
@@ -205,43 +183,13 @@ impl KafkaWriter {
         let context = Acknowledgements { progress: Arc::clone(&progress), bootstrap: bootstrap.clone() };
         let client = Client::from_config_and_context(&table.config, context);
         let client = client.map_err(|e| table.options.properties.refused(e))?;
-        let key = match (&table.key_format, &table.options.key) {
-            (Some(format), Some(key)) => Some(format.encoder(&key.schema)?),
-            _ => None,
-        };
         Ok(KafkaWriter {
-            value: table.value_format.encoder(&table.value_schema)?,
-            key,
+            encoder: RecordEncoder::new(Arc::clone(&table))?,
+            records: Records::default(),
             sender: Sender { client: Arc::new(client), progress, bootstrap },
             partitions: HashMap::new(),
-            encoded: Encoded::default(),
             table,
             ctx,
-        })
-    }
-
-    fn encode(&mut self, batch: &Batch) -> Result<()> {
-        let rows = batch.num_rows();
-        let encoded = &mut self.encoded;
-        encoded.bytes.clear();
-        encoded.values.clear();
-        encoded.keys.clear();
-        encoded.keys.resize(rows, None);
-        if let (Some(encoder), Some(key)) = (&mut self.key, &self.table.options.key) {
-            // A key has no row kind.
-            let keys = Batch::inserts(batch.columns.project(&key.columns)?);
-            encoder.encode(&keys, 0..rows, &mut |row, bytes| {
-                let range = encoded.push(bytes);
-                encoded.keys[row] = Some(range);
-                Ok(())
-            })?;
-        }
-        let columns = batch.columns.project(&self.table.value_columns)?;
-        let values = Batch { columns, kinds: batch.kinds.clone() };
-        self.value.encode(&values, 0..rows, &mut |row, bytes| {
-            let range = encoded.push(bytes);
-            encoded.values.push((row, range));
-            Ok(())
         })
     }
 
@@ -267,19 +215,16 @@ impl KafkaWriter {
 impl SinkWriter for KafkaWriter {
     async fn write(&mut self, batch: Batch) -> Result<()> {
         self.sender.progress.check()?;
-        self.encode(&batch)?;
-        let table = Arc::clone(&self.table);
-        let encoded = std::mem::take(&mut self.encoded);
-        for (row, value) in &encoded.values {
-            let topic = topic_of(&table.target, &batch.columns, *row)?;
-            let mut record = BaseRecord::to(topic).payload(&encoded.bytes[value.clone()]);
-            record.key = encoded.keys[*row].clone().map(|key| &encoded.bytes[key]);
-            record.timestamp = timestamp_of(&table, self.ctx.rowtime, &batch.columns, *row)?;
-            record.headers = table.headers.map_or(Ok(None), |column| headers_of(column, &batch.columns, *row))?;
-            record.partition = self.partition(topic).await?;
+        let (table, mut records) = (Arc::clone(&self.table), std::mem::take(&mut self.records));
+        self.encoder.encode(&batch, &mut records)?;
+        for index in 0..records.len() {
+            let made = records.get(&table, self.ctx.rowtime, &batch.columns, index)?;
+            let mut record = BaseRecord::to(made.topic).payload(made.value);
+            (record.key, record.timestamp, record.headers) = (made.key, made.timestamp, made.headers);
+            record.partition = self.partition(made.topic).await?;
             self.sender.send(record).await?;
         }
-        self.encoded = encoded;
+        self.records = records;
         Ok(())
     }
 
@@ -293,84 +238,4 @@ impl SinkWriter for KafkaWriter {
     async fn finish(&mut self) -> Result<()> {
         self.sender.wait_for_acknowledgements().await
     }
-}
-
-fn topic_of<'b>(target: &'b Target, columns: &'b RecordBatch, row: usize) -> Result<&'b str> {
-    match target {
-        Target::Topic(topic) => Ok(topic),
-        Target::Column { column, allowed } => {
-            let names = columns.column(*column).as_string_opt::<i32>().ok_or_else(|| wrong_type("topic"))?;
-            if names.is_null(row) {
-                return Err(Error::job("The metadata column 'topic' is NULL, so a record has no topic to go to."));
-            }
-            let name = names.value(row);
-            let fits = match allowed {
-                Topics::List(list) => list.iter().any(|t| t == name),
-                Topics::Pattern(pattern) => pattern.is_match(name),
-            };
-            match fits {
-                true => Ok(name),
-                false => Err(Error::job(format!(
-                    "The topic '{name}' of the current record is not one of the table's 'topic' or 'topic-pattern'."
-                ))),
-            }
-        }
-    }
-}
-
-/// The record's time: the `timestamp` metadata, else the query's rowtime, else Kafka's own.
-fn timestamp_of(table: &SinkTable, rowtime: Option<usize>, columns: &RecordBatch, row: usize) -> Result<Option<i64>> {
-    let Some(column) = table.timestamp.or(rowtime) else { return Ok(None) };
-    let array = columns.column(column);
-    if array.is_null(row) {
-        return Ok(None);
-    }
-    let millis = match array.data_type() {
-        DataType::Timestamp(TimeUnit::Millisecond, _) => array.as_primitive::<TimestampMillisecondType>().value(row),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            array.as_primitive::<TimestampMicrosecondType>().value(row).div_euclid(1000)
-        }
-        DataType::Decimal128(..) => {
-            let millis = array.as_primitive::<Decimal128Type>().value(row).div_euclid(1_000_000);
-            i64::try_from(millis).map_err(|_| Error::job("A record's time is beyond Kafka's range."))?
-        }
-        _ => return Err(wrong_type("timestamp")),
-    };
-    // Kafka has no times before 1970, and the client takes 0 for "now".
-    match millis > 0 {
-        true => Ok(Some(millis)),
-        false => Err(Error::job(format!(
-            "A record's time is {millis} ms since 1970-01-01; Kafka stores only later times in a record."
-        ))),
-    }
-}
-
-fn headers_of(column: HeaderColumn, columns: &RecordBatch, row: usize) -> Result<Option<OwnedHeaders>> {
-    let index = match column {
-        HeaderColumn::Map(index) | HeaderColumn::List(index) => index,
-    };
-    let array = columns.column(index);
-    if array.is_null(row) {
-        return Ok(None);
-    }
-    let entries = match column {
-        HeaderColumn::Map(_) => array.as_map_opt().map(|map| map.value(row)),
-        HeaderColumn::List(_) => array.as_list_opt::<i32>().and_then(|list| list.value(row).as_struct_opt().cloned()),
-    };
-    let entries = entries.filter(|e| e.num_columns() == 2).ok_or_else(|| wrong_type("headers"))?;
-    let names = entries.column(0).as_string_opt::<i32>().ok_or_else(|| wrong_type("headers"))?;
-    let values = entries.column(1).as_binary_opt::<i32>().ok_or_else(|| wrong_type("headers"))?;
-    let mut headers = OwnedHeaders::new_with_capacity(entries.len());
-    for i in 0..entries.len() {
-        // As in Flink, a header without a name is left out.
-        if entries.is_valid(i) && names.is_valid(i) {
-            let value = values.is_valid(i).then(|| values.value(i));
-            headers = headers.insert(Header { key: names.value(i), value });
-        }
-    }
-    Ok(Some(headers))
-}
-
-fn wrong_type(name: &str) -> Error {
-    Error::internal(format!("the metadata column '{name}' of a Kafka sink has another type than declared"))
 }
