@@ -3,6 +3,7 @@
 //! One file is one split, read from its start to its end; splits are handed out in the order of their paths.
 //! Partitioned tables keep their partition columns in directory names (`day=2026-10-01/`), not in the files.
 
+mod commit;
 mod partition;
 mod path;
 mod sink;
@@ -24,7 +25,8 @@ use self::source::FileSource;
 use crate::format::{decoding_format, encoding_format};
 use crate::option::{OptionReader, invalid_value};
 
-/// Sink options that are accepted because their effect does not change what is written by a bounded job.
+/// Sink options that are accepted because their effect does not change which rows are published when: a part is
+/// closed at every checkpoint, and published by it.
 const SINK_HINTS: [&str; 5] = [
     "sink.rolling-policy.rollover-interval",
     "sink.rolling-policy.inactivity-interval",
@@ -81,6 +83,12 @@ impl ConnectorFactory for FilesystemFactory {
         let path = read_path(&mut options)?;
         let parallelism = options.positive("sink.parallelism")?;
         let default_partition = read_default_partition(&mut options);
+        if let Some((key, value)) = options.prefixed("sink.partition-commit.").first() {
+            return Err(Error::unsupported(format!(
+                "Option 'sink.partition-commit.{key}' = '{value}' is not supported: files of a partition are published \
+                 by checkpoints, and nothing announces that a partition is whole."
+            )));
+        }
         let roll_bytes = options.bytes("sink.rolling-policy.file-size")?.unwrap_or(128 << 20);
         options.accept(&SINK_HINTS);
         options.accept(&["scan.parallelism", "source.monitor-interval", "source.path.regex-pattern"]);

@@ -1,7 +1,9 @@
 //! Writing part files.
 //!
-//! A file is written under a hidden name (`.part-....inprogress`, which readers skip) and gets its own when the
-//! job has finished: a failed job leaves no half file that looks whole.
+//! A file is written under a hidden name (`.part-....inprogress`, which readers skip). With checkpoints it is
+//! closed at the next barrier at the latest and gets its own name when that checkpoint is complete; without,
+//! when the job has finished. A failed job leaves no half file that looks whole, and a restarted one neither
+//! loses nor doubles a row.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,13 +13,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidegate_api::connector::{Sink, SinkMode, SinkWriter, TableDescriptor, WriterContext};
+use tidegate_api::connector::{
+    Committable, CommitterContext, Sink, SinkCommitter, SinkMode, SinkWriter, TableDescriptor, WriterContext,
+};
 use tidegate_api::{Batch, Error, Result};
 
+use super::commit::{FileCommitter, FinishedPart, WriterSnapshot, remove_leftovers};
 use super::path::TablePath;
 use super::{partition, physical_in_files};
 use crate::format::{Encoder, EncodingFormat};
 use crate::view::View;
+
+/// Files a writer holds open: for one more partition, the part that was not written to for the longest is
+/// finished.
+const OPEN_PARTS: usize = 128;
 
 /// A table that is written as files.
 pub(super) struct FileSink {
@@ -35,6 +44,13 @@ impl Sink for FileSink {
     }
 
     fn writer(&self, ctx: WriterContext) -> Result<Box<dyn SinkWriter>> {
+        let restored = ctx.restored.iter().map(|state| serde_json::from_value(state.clone()));
+        let restored: Vec<WriterSnapshot> = restored
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|e| Error::job(format!("What the checkpoint remembers of a file sink cannot be read: {e}.")))?;
+        if !restored.is_empty() {
+            remove_leftovers(self.path.path(), &restored);
+        }
         let in_files = physical_in_files(&self.table);
         let all = 0..self.table.physical.len();
         Ok(Box::new(FileWriter {
@@ -48,7 +64,13 @@ impl Sink for FileSink {
             parts: 0,
             open: BTreeMap::new(),
             written: Vec::new(),
+            has_checkpoints: ctx.staging.is_some(),
+            turn: 0,
         }))
+    }
+
+    fn committer(&self, _: CommitterContext) -> Result<Option<Box<dyn SinkCommitter>>> {
+        Ok(Some(Box::new(FileCommitter)))
     }
 
     fn parallelism(&self) -> Option<usize> {
@@ -76,8 +98,12 @@ struct FileWriter {
     parts: u64,
     /// Files being written, by directory below the root.
     open: BTreeMap<String, PartFile>,
-    /// Whole files that still have their hidden names: those, and the ones they will get.
-    written: Vec<(PathBuf, PathBuf)>,
+    /// Whole files that still have their hidden names.
+    written: Vec<FinishedPart>,
+    /// Files are published by checkpoints, and not at the end.
+    has_checkpoints: bool,
+    /// Counts uses of parts.
+    turn: u64,
 }
 
 struct PartFile {
@@ -85,14 +111,17 @@ struct PartFile {
     visible: PathBuf,
     out: BufWriter<File>,
     bytes: u64,
+    rows: u64,
+    /// The turn it was written to last.
+    used: u64,
 }
 
 impl PartFile {
-    /// Makes sure that all is on disk, closes the file, and returns its hidden and its own name.
-    fn close(mut self) -> Result<(PathBuf, PathBuf)> {
+    /// Makes sure that all is on disk and closes the file.
+    fn close(mut self) -> Result<FinishedPart> {
         let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
         synced.map_err(|e| cannot_write(&self.hidden, &e))?;
-        Ok((self.hidden, self.visible))
+        Ok(FinishedPart { hidden: self.hidden, visible: self.visible, rows: self.rows })
     }
 }
 
@@ -129,7 +158,7 @@ impl FileWriter {
         let (hidden, visible) = (directory.join(format!(".{name}.inprogress")), directory.join(name));
         let created = fs::create_dir_all(&directory).and_then(|()| File::create(&hidden));
         let file = created.map_err(|e| cannot_write(&hidden, &e))?;
-        Ok(PartFile { hidden, visible, out: BufWriter::with_capacity(256 * 1024, file), bytes: 0 })
+        Ok(PartFile { hidden, visible, out: BufWriter::with_capacity(256 * 1024, file), bytes: 0, rows: 0, used: 0 })
     }
 
     fn write_run(&mut self, directory: String, columns: &Batch, rows: Range<usize>) -> Result<()> {
@@ -137,15 +166,32 @@ impl FileWriter {
             Some(part) => part,
             None => self.start_part(&directory)?,
         };
-        let PartFile { hidden, out, bytes, .. } = &mut part;
+        let PartFile { hidden, out, bytes, rows: count, .. } = &mut part;
         self.encoder.encode(columns, rows, &mut |_, record| {
             *bytes += record.len() as u64 + 1;
+            *count += 1;
             out.write_all(record).and_then(|()| out.write_all(b"\n")).map_err(|e| cannot_write(hidden, &e))
         })?;
         if part.bytes >= self.roll_bytes {
             self.written.push(part.close()?);
-        } else {
-            self.open.insert(directory, part);
+            return Ok(());
+        }
+        self.turn += 1;
+        part.used = self.turn;
+        self.open.insert(directory, part);
+        if self.open.len() > OPEN_PARTS {
+            let idle = self.open.iter().min_by_key(|(_, part)| part.used).map(|(directory, _)| directory.clone());
+            let idle = idle.and_then(|directory| self.open.remove(&directory));
+            self.written.extend(idle.map(PartFile::close).transpose()?);
+        }
+        Ok(())
+    }
+}
+
+impl FileWriter {
+    fn close_parts(&mut self) -> Result<()> {
+        for part in std::mem::take(&mut self.open).into_values() {
+            self.written.push(part.close()?);
         }
         Ok(())
     }
@@ -173,12 +219,22 @@ impl SinkWriter for FileWriter {
         Ok(())
     }
 
+    async fn pre_commit(&mut self, _: u64) -> Result<Vec<Committable>> {
+        self.close_parts()?;
+        let committables = self.written.iter().map(FinishedPart::committable).collect::<Result<_>>()?;
+        self.written.clear();
+        Ok(committables)
+    }
+
+    fn snapshot(&self) -> Result<serde_json::Value> {
+        let snapshot = WriterSnapshot { name: self.name.clone(), parts: self.parts };
+        serde_json::to_value(snapshot).map_err(|e| Error::internal(e.to_string()))
+    }
+
     async fn finish(&mut self) -> Result<()> {
-        for part in std::mem::take(&mut self.open).into_values() {
-            self.written.push(part.close()?);
-        }
-        for (hidden, visible) in self.written.drain(..) {
-            fs::rename(&hidden, visible).map_err(|e| cannot_write(&hidden, &e))?;
+        self.close_parts()?;
+        if !self.has_checkpoints {
+            self.written.drain(..).try_for_each(|part| part.publish())?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
-    ConnectorFactory, EnumeratorContext, MetadataColumn, ReadColumn, ReaderContext, Source, SourceEvent,
-    TableDescriptor, WriterContext,
+    CommitterContext, ConnectorFactory, EnumeratorContext, MetadataColumn, Notifier, ReadColumn, ReaderContext, Sink,
+    SinkCommitter, SinkWriter, Source, SourceEvent, TableDescriptor, WriterContext,
 };
 use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, LogicalType, Result, Schema, TypeKind};
@@ -180,6 +180,146 @@ fn what_is_written_in_partitions_is_read_back() {
     assert_eq!(printed, ["[2026-10-01, 1, a/b]", "[2026-10-01, 3, a/b]", "[null, 2, c]"]);
     assert!(ids[0].contains("day=2026-10-01/place=a%2Fb/part-"), "{ids:?}");
     assert!(ids[1].contains("day=__DEFAULT_PARTITION__/place=c/part-"), "{ids:?}");
+}
+
+/// A writer of a job with checkpoints.
+fn checkpointed(sink: &dyn Sink, staging: &Path) -> Box<dyn SinkWriter> {
+    let metrics = Arc::new(MetricGroup::default());
+    let staging = Some(staging.to_owned());
+    let ctx = WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging, restored: Vec::new() };
+    sink.writer(ctx).expect("a writer")
+}
+
+fn committer(sink: &dyn Sink) -> Box<dyn SinkCommitter> {
+    let ctx = CommitterContext {
+        subtask: 0,
+        parallelism: 1,
+        metrics: Arc::new(MetricGroup::default()),
+        notices: Notifier::silent(),
+    };
+    sink.committer(ctx).expect("a committer").expect("one that publishes")
+}
+
+/// A crash at each step between writing and publishing: each row is there once, by the last complete checkpoint.
+#[test]
+fn no_crash_loses_or_doubles_a_row() {
+    for (format, crash) in ["json", "csv", "raw"].iter().flat_map(|format| (0..5).map(move |crash| (*format, crash))) {
+        let dir = tempfile::tempdir().expect("directory");
+        let (out, staging) = (dir.path().join("out"), tempfile::tempdir().expect("directory"));
+        let columns = schema(&[("v", STRING)]);
+        let to = table(&out, &[("format", format)], columns.clone(), vec![]);
+        let row = |text: &str| {
+            let column = Arc::new(arrow::array::StringArray::from(vec![text.to_owned()]));
+            Batch::inserts(arrow::array::RecordBatch::try_new(columns.to_arrow(), vec![column]).expect("a row"))
+        };
+        block_on(async {
+            let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
+            let mut writer = checkpointed(sink.as_ref(), staging.path());
+            writer.write(row("a")).await?;
+            let first = writer.pre_commit(1).await?;
+            committer(sink.as_ref()).commit(first.clone()).await?;
+            writer.write(row("b")).await?;
+            // The last complete checkpoint: what is staged in it, and which rows come after it.
+            let (pending, rest) = match crash {
+                // Before the barrier, and between the barrier and the completion.
+                0 => (first, vec!["b", "c"]),
+                1 => {
+                    writer.pre_commit(2).await?;
+                    (first, vec!["b", "c"])
+                }
+                // Complete and not published; published and not known to be; once more.
+                _ => {
+                    let second = writer.pre_commit(2).await?;
+                    for _ in 2..crash {
+                        committer(sink.as_ref()).commit(second.clone()).await?;
+                    }
+                    (second, vec!["c"])
+                }
+            };
+            drop(writer);
+            committer(sink.as_ref()).recover(pending).await?;
+            let mut writer = checkpointed(sink.as_ref(), staging.path());
+            for text in rest {
+                writer.write(row(text)).await?;
+            }
+            writer.finish().await?;
+            let last = writer.pre_commit(3).await?;
+            committer(sink.as_ref()).commit(last).await
+        })
+        .expect("published");
+        let (batches, _) = block_on(read(&to, &all(&to), 8)).expect("rows");
+        let mut printed: Vec<String> =
+            batches.iter().flat_map(|(b, _)| print(&columns, &b.columns).expect("rows")).collect();
+        printed.sort();
+        assert_eq!(printed, ["[a]", "[b]", "[c]"], "{format}, crash {crash}");
+    }
+}
+
+#[test]
+fn what_was_begun_after_the_snapshot_is_removed_and_nothing_else() {
+    let dir = tempfile::tempdir().expect("directory");
+    let columns = schema(&[("p", TypeKind::Int), ("v", TypeKind::Int)]);
+    let to = table(dir.path(), &[], columns.clone(), vec![0]);
+    let rows = |from: i32, to: i32| {
+        let column = || Arc::new(arrow::array::Int32Array::from_iter_values(from..to));
+        let rows = arrow::array::RecordBatch::try_new(columns.to_arrow(), vec![column(), column()]);
+        Batch::inserts(rows.expect("rows"))
+    };
+    let count = |hidden: bool| {
+        let all = walk(dir.path());
+        all.iter().filter(|name| name.starts_with('.') == hidden).count()
+    };
+    block_on(async {
+        let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
+        let mut writer = checkpointed(sink.as_ref(), dir.path());
+        // More partitions than files may be open.
+        writer.write(rows(0, 200)).await?;
+        let staged = writer.pre_commit(1).await?;
+        let snapshot = writer.snapshot()?;
+        assert_eq!((staged.len(), count(true)), (200, 200));
+        writer.write(rows(0, 3)).await?;
+        drop(writer);
+        fs::write(dir.path().join(".part-of-another-0.inprogress"), "x").expect("file");
+        committer(sink.as_ref()).recover(staged).await?;
+        let metrics = Arc::new(MetricGroup::default());
+        let (staging, restored) = (Some(dir.path().to_owned()), vec![snapshot]);
+        sink.writer(WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging, restored })?;
+        assert_eq!((count(false), count(true)), (200, 1));
+        Ok::<(), tidegate_api::Error>(())
+    })
+    .expect("recovered");
+    let refused = table(dir.path(), &[("sink.partition-commit.policy.kind", "metastore")], columns, vec![0]);
+    let told = FilesystemFactory.sink(&refused, &Configuration::default()).err().expect("refused").to_string();
+    assert!(told.contains("'sink.partition-commit.policy.kind' = 'metastore'"), "{told}");
+}
+
+/// The names of all files below a folder.
+fn walk(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let names = |entry: fs::DirEntry| match entry.path().is_dir() {
+        true => walk(&entry.path()),
+        false => vec![entry.file_name().to_string_lossy().into_owned()],
+    };
+    entries.flat_map(names).collect()
+}
+
+#[test]
+fn a_finished_file_that_was_removed_is_missed() {
+    let dir = tempfile::tempdir().expect("directory");
+    let columns = schema(&[("v", STRING)]);
+    let to = table(&dir.path().join("out"), &[], columns.clone(), vec![]);
+    let told = block_on(async {
+        let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
+        let mut writer = checkpointed(sink.as_ref(), dir.path());
+        let column = Arc::new(arrow::array::StringArray::from(vec!["a"]));
+        let rows = arrow::array::RecordBatch::try_new(columns.to_arrow(), vec![column]).expect("a row");
+        writer.write(Batch::inserts(rows)).await?;
+        let staged = writer.pre_commit(1).await?;
+        fs::remove_dir_all(dir.path().join("out")).expect("removed");
+        committer(sink.as_ref()).recover(staged).await
+    });
+    let told = told.expect_err("it is gone").to_string();
+    assert!(told.contains("with 1 rows is gone"), "{told}");
 }
 
 #[test]
