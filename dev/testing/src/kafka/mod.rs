@@ -56,7 +56,7 @@ enum Running {
     /// A program of our own, with the words that start it again.
     Program { leash: Leash, command: Vec<OsString> },
     /// In this process.
-    Here(Embedded),
+    Here(Box<Embedded>),
 }
 
 /// The broker of this kind that all tests of this binary share, with the default settings; see
@@ -103,7 +103,7 @@ impl Kafka {
             }
             Kind::Embedded => {
                 let here = Embedded::start(settings)?;
-                Ok(Kafka { bootstrap: here.bootstrap(), running: Running::Here(here) })
+                Ok(Kafka { bootstrap: here.bootstrap(), running: Running::Here(Box::new(here)) })
             }
         }
     }
