@@ -19,6 +19,8 @@ use super::transaction::{Failure, Transactions, transaction_timeout_ms};
 use super::{Book, Entries, ExactlyOnce, StagedSegment, segment_data};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// An attempt that takes longer is worth a word.
+const SLOW: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// One subtask's committer.
@@ -80,7 +82,7 @@ impl KafkaCommitter {
                 Command::Write(segment) => segment.name.clone(),
             };
             self.begun = Some(name.clone());
-            let done = self.obey(command, book).await;
+            let done = patience.attend(self.obey(command, book)).await;
             self.begun = None;
             book.changed.notify_waiters();
             let Err(failure) = done else {
@@ -268,27 +270,47 @@ struct Patience {
     notices: Notifier,
     pause: Duration,
     attempts: u32,
+    told: bool,
 }
 
 impl Patience {
     fn new(notices: Notifier) -> Patience {
-        Patience { notices, pause: FIRST_PAUSE, attempts: 0 }
+        Patience { notices, pause: FIRST_PAUSE, attempts: 0, told: false }
+    }
+
+    /// Waits for an attempt, and says so if it takes long: the client tries again by itself for a while.
+    async fn attend<T>(&mut self, attempt: impl Future<Output = T>) -> T {
+        let mut attempt = std::pin::pin!(attempt);
+        match tokio::time::timeout(SLOW, &mut attempt).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.tell("it does not answer");
+                attempt.await
+            }
+        }
     }
 
     /// Something failed that may succeed later.
     async fn wait(&mut self, why: &str) {
         self.attempts += 1;
         // The first failure may be one that the second attempt already gets over.
-        if self.attempts == 2 {
-            self.notices
-                .warn(&format!("output waits for Kafka and is kept meanwhile, nothing is lost; trying again: {why}"));
+        if self.attempts >= 2 {
+            self.tell(why);
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
+    /// Once, until it is over.
+    fn tell(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.told, true) {
+            self.notices
+                .warn(&format!("output waits for Kafka and is kept meanwhile, nothing is lost; trying again: {why}"));
+        }
+    }
+
     fn restored(&mut self) {
-        if self.attempts >= 2 {
+        if std::mem::take(&mut self.told) {
             self.notices.warn("Kafka takes output again");
         }
         (self.attempts, self.pause) = (0, FIRST_PAUSE);
