@@ -128,6 +128,12 @@ pub struct RunArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub session: SessionArgs,
+    /// Go on from a checkpoint or savepoint: its folder
+    #[arg(short = 's', long, value_name = "PATH")]
+    pub from_savepoint: Option<String>,
+    /// Leave behind state that no operator of the script asks for
+    #[arg(long, requires = "from_savepoint")]
+    pub allow_non_restored_state: bool,
     /// Serve Flink's REST API on this port of 127.0.0.1 while the script runs
     #[arg(long, value_name = "PORT")]
     pub rest_port: Option<u16>,

@@ -85,7 +85,11 @@ fn block_on<W: Future<Output = Result<()>>>(work: impl FnOnce(Signals) -> W) -> 
 
 async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     let statements = script::read(&args.file)?;
-    let config = script::settings(&args.session)?;
+    let mut config = script::settings(&args.session)?;
+    if let Some(path) = &args.from_savepoint {
+        config.set("execution.state-recovery.path", path.as_str());
+        config.set("execution.state-recovery.ignore-unclaimed-state", args.allow_non_restored_state.to_string());
+    }
     let console = Console::new(args.session.quiet);
     if statements.is_empty() {
         console.notice(&format!("warning: the script '{}' has no statement", args.file.display()));
