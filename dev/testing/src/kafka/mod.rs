@@ -177,7 +177,7 @@ impl Kafka {
     }
 }
 
-/// Makes two tests of each function of a [`Kind`](kafka::Kind): `real::name` and `embedded::name`.
+/// Makes two tests of each function of a [`Kind`](crate::kafka::Kind): `real::name` and `embedded::name`.
 /// `each_broker!(async a, b)` is for async functions and `tokio::test`.
 #[macro_export]
 macro_rules! each_broker {
