@@ -3,7 +3,8 @@
 //! A segment file is eight bytes `TGSEG\0\0\x01`, then blocks, then an end. All numbers are little-endian.
 //!
 //! ```text
-//! block   u32 length of the body (not 0) | u32 length of the records | u64 xxh3 of the body | body: records, LZ4
+//! block   u32 length of the body (not 0) | u32 length of the records | u64 xxh3 of the body, seeded with the
+//!         length of the records | body: records, LZ4
 //! end     u32 0 | u64 number of records | u64 xxh3 of that number's bytes
 //! record  text topic | bytes key | bytes value | i64 time | headers
 //! text    u32 length | bytes
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use tidegate_api::{Error, Result};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::super::records::Record;
 
@@ -91,7 +92,9 @@ impl SegmentWriter {
         let (Ok(length), Ok(raw)) = (u32::try_from(body.len()), u32::try_from(self.block.len())) else {
             return Err(Error::job(format!("A record of {} bytes is too large for Kafka.", self.block.len())));
         };
-        let head: Vec<u8> = [&length.to_le_bytes()[..], &raw.to_le_bytes(), &xxh3_64(&body).to_le_bytes()].concat();
+        let head: Vec<u8> =
+            [&length.to_le_bytes()[..], &raw.to_le_bytes(), &xxh3_64_with_seed(&body, u64::from(raw)).to_le_bytes()]
+                .concat();
         let written = self.out.write_all(&head).and_then(|()| self.out.write_all(&body));
         written.map_err(|e| cannot("written", &self.path, &e))?;
         self.bytes += (head.len() + body.len()) as u64;
@@ -125,7 +128,7 @@ pub(super) fn read_segment<E: From<Error>>(
         let mut body = Vec::new();
         let read = file.by_ref().take(length as u64).read_to_end(&mut body);
         read.map_err(|e| cannot("read", path, &e))?;
-        if body.len() != length || xxh3_64(&body) != checksum {
+        if body.len() != length || xxh3_64_with_seed(&body, raw as u64) != checksum {
             return Err(damaged(path, "a block does not have its checksum").into());
         }
         let block = lz4_flex::block::decompress(&body, raw);
