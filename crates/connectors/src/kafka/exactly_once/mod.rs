@@ -201,3 +201,39 @@ fn segment_data(segment: &Segment) -> Result<SegmentData> {
     serde_json::from_value(segment.staged.data.clone())
         .map_err(|e| Error::job(format!("A segment of staged Kafka records cannot be read: {e}.")))
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_checkpoint::CheckpointId;
+    use tidegate_checkpoint::sequences::{Command, Staged};
+
+    use super::*;
+
+    /// More than the cap is staged: the writer takes rows while only a checkpoint can help, waits while Kafka
+    /// can, and goes on when it has.
+    #[tokio::test]
+    async fn a_writer_waits_only_while_something_can_be_written() {
+        let name = SinkName::new("p", 0);
+        let caps = Caps { bytes: 100, ..Caps::default() };
+        let mut sequences = Sequences::new(name.clone(), caps, None);
+        assert_eq!(sequences.next_command(), Some(Command::Fence(name.clone())));
+        sequences.fenced(&name);
+        assert_eq!(sequences.next_command(), Some(Command::Read(name.clone())));
+        sequences.read(&name, None).expect("nothing was written");
+        let staged = Staged { rows: 1, bytes: 200, ..Staged::default() };
+        let segment = sequences.stage(CheckpointId(1), 7, staged);
+        let entries = Mutex::new(Entries { sequences, files: BTreeMap::new() });
+        let book = Arc::new(Book { entries, changed: Notify::new(), retention_ms: 0 });
+        book.admitted(0).await.expect("the barrier is behind these rows");
+        book.lock().sequences.complete(CheckpointId(1));
+        assert!(matches!(book.lock().sequences.next_command(), Some(Command::Write(_))));
+        let mut waits = Box::pin(book.admitted(0));
+        assert!(
+            waits.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending(),
+            "Kafka has not taken it"
+        );
+        book.lock().sequences.written(&name, segment.sequence, 0);
+        book.changed.notify_waiters();
+        waits.await.expect("there is room");
+    }
+}
