@@ -33,6 +33,9 @@ impl GroupState {
         more_values: &[Field],
         set: &AggregateSet,
     ) -> Result<Option<GroupState>> {
+        if !states.is_kept() {
+            return Ok(None);
+        }
         let (mut value, widths) = set.saved()?;
         value.push(bigint("rows"));
         value.extend_from_slice(more_values);

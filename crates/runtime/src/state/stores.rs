@@ -55,6 +55,11 @@ impl OperatorStates {
         OperatorStates { kept: Some(Arc::new(Kept { factory, open: Mutex::default() })) }
     }
 
+    /// Whether anything is kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// The state of this layout; `None` if nothing is kept.
     pub(crate) fn keyed(&self, layout: KeyedLayout) -> Result<Option<KeyedState>> {
         let Some(kept) = &self.kept else { return Ok(None) };
