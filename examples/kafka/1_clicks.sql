@@ -9,7 +9,7 @@ CREATE TABLE made (
   'connector' = 'datagen',
   'rows-per-second' = '20',
   'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '100000000',
-  'fields.user_no.min' = '1', 'fields.user_no.max' = '9',
+  'fields.user_no.min' = '1', 'fields.user_no.max' = '40',
   'fields.page_no.min' = '1', 'fields.page_no.max' = '4',
   'fields.behind.min' = '0', 'fields.behind.max' = '4'
 );
