@@ -1,4 +1,4 @@
--- Users who click more than 9 times within 10 seconds, looked at every 2 seconds; they go to the topic `alarms`.
+-- Users who click more than 7 times within 10 seconds, looked at every 2 seconds; they go to the topic `alarms`.
 -- Runs until Ctrl-C.
 CREATE TABLE clicks (
   user_id STRING,
@@ -28,4 +28,4 @@ INSERT INTO alarms
 SELECT user_id, window_end, COUNT(*)
 FROM TABLE(HOP(TABLE clicks, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
 GROUP BY user_id, window_start, window_end
-HAVING COUNT(*) > 9;
+HAVING COUNT(*) > 7;
