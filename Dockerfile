@@ -2,7 +2,7 @@
 #
 #   docker build -t tidegate .
 #   docker run --rm -it tidegate demo
-#   docker run --rm -v "$PWD:/work" tidegate run /work/job.sql
+#   docker run --rm -v "$PWD:/scripts" tidegate run /scripts/job.sql
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .

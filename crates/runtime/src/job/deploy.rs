@@ -7,11 +7,11 @@ use tidegate_api::connector::{
     EnumeratorContext, Notifier, ReaderContext, Sink, Source, SplitAssignment, WriterContext,
 };
 use tidegate_api::function::EvalContext;
-use tidegate_api::graph::{JobGraph, OperatorSpec, Partitioner, SourceSpec};
+use tidegate_api::graph::{JobGraph, OperatorSpec, SourceSpec};
 use tidegate_api::{Batch, Error, Result, Schema, StreamElement, Value, Watermark};
 use tidegate_checkpoint::TaskId;
 use tidegate_checkpoint::manifest::StateSchema;
-use tidegate_time::{Clock, Cutter};
+use tidegate_time::Cutter;
 use tidegate_window::Zone;
 use tokio::sync::mpsc;
 
@@ -21,17 +21,17 @@ use super::cluster::ClusterOptions;
 use super::execution::Runnable;
 use super::handle::{Attempt, JobId, Role, Vertex};
 use super::start::{run_source, run_task, run_values};
+use super::wiring::Wiring;
 use crate::builtin::{self, Projection, SinkOperator, value_batches};
 use crate::cut_rules::cut_rules;
-use crate::exchange::{ChannelSender, ResultPartition, TaskInbox, TaskQueue, task_queue};
+use crate::exchange::ResultPartition;
 use crate::late::LateReporter;
 use crate::notices::JobNotices;
 use crate::operator::{OperatorContext, OperatorStates};
 use crate::plan::{ExecutionPlan, PlannedVertex};
 use crate::source::{Enumeration, EnumeratorState, EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
 use crate::task::{
-    InputGate, Link, LinkIdentity, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task, TaskCheckpoints,
-    TaskCommand,
+    Link, LinkIdentity, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task, TaskCheckpoints, TaskCommand,
 };
 use crate::view::VertexInput;
 
@@ -81,62 +81,6 @@ impl Deployment {
             builder.vertex(vertex, &mut wiring, &mut runnables, &mut tasks)?;
         }
         Ok(Deployment { attempt: builder.attempt, runnables, tasks })
-    }
-}
-
-/// Queues and channel numbers of all tasks.
-struct Wiring {
-    /// Per vertex and subtask.
-    inputs: Vec<Vec<TaskInput>>,
-    /// Per edge, the channels of each sending subtask.
-    channels: Vec<Vec<Vec<ChannelSender>>>,
-}
-
-struct TaskInput {
-    queue: TaskQueue,
-    /// Taken when the task is made.
-    inbox: Option<TaskInbox>,
-    /// For each channel the input of the head operator and the sender's subtask.
-    channels: Vec<(usize, usize)>,
-}
-
-impl Wiring {
-    fn new(plan: &ExecutionPlan) -> Self {
-        let input = |_| {
-            let (queue, inbox) = task_queue();
-            TaskInput { queue, inbox: Some(inbox), channels: Vec::new() }
-        };
-        let mut inputs: Vec<Vec<TaskInput>> =
-            plan.vertices.iter().map(|vertex| (0..vertex.parallelism).map(input).collect()).collect();
-        let mut channels = Vec::new();
-        for edge in &plan.edges {
-            let senders = plan.vertices[edge.from.0].parallelism;
-            let mut of_edge: Vec<Vec<ChannelSender>> = (0..senders).map(|_| Vec::new()).collect();
-            for (sender, targets) in of_edge.iter_mut().enumerate() {
-                for (receiver, input) in inputs[edge.to].iter_mut().enumerate() {
-                    if edge.partitioner == Partitioner::Forward && sender != receiver {
-                        continue;
-                    }
-                    input.channels.push((edge.input, sender));
-                    targets.push(input.queue.channel());
-                }
-            }
-            channels.push(of_edge);
-        }
-        Wiring { inputs, channels }
-    }
-
-    fn gate(
-        &mut self,
-        vertex: usize,
-        subtask: usize,
-        commands: mpsc::UnboundedReceiver<TaskCommand>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<InputGate> {
-        let input = &mut self.inputs[vertex][subtask];
-        let inbox = input.inbox.take().ok_or_else(|| Error::internal("a task was made twice"))?;
-        let inputs = input.channels.iter().map(|(input, _)| *input).collect();
-        Ok(InputGate::new(inbox, inputs, commands, clock))
     }
 }
 

@@ -9,6 +9,7 @@ mod driver;
 mod execution;
 mod handle;
 mod start;
+mod wiring;
 
 pub use cluster::{ClusterOptions, LocalCluster};
 pub use handle::{JobHandle, JobId, JobSummary, OperatorRows};
