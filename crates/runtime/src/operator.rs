@@ -55,6 +55,13 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// Goes on with what the last call left to do because its output would not fit into memory; false if
+    /// nothing is left. Nothing else is called before that.
+    fn resume(&mut self, out: &mut Output) -> Result<bool> {
+        let _ = out;
+        Ok(false)
+    }
+
     /// The input becomes idle: its watermark will not hold back the operators below any more. What is
     /// held back only to save work (partial results) must go out first, or it may come too late.
     fn before_idle(&mut self, out: &mut Output) -> Result<()> {

@@ -24,6 +24,7 @@ pub(super) const CREATE_SUBDIR: Key =
 pub(super) const HISTORY: Key = Key("web.checkpoints.history", &[]);
 pub(super) const INCREMENTAL: Key = Key("execution.checkpointing.incremental", &["state.backend.incremental"]);
 pub(super) const BACKEND: Key = Key("state.backend.type", &["state.backend"]);
+pub(super) const MANAGED: Key = Key("taskmanager.memory.managed.size", &[]);
 pub(super) const RESTORE_PATH: Key = Key("execution.state-recovery.path", &["execution.savepoint.path"]);
 pub(super) const CLAIM_MODE: Key = Key("execution.state-recovery.claim-mode", &["execution.savepoint-restore-mode"]);
 pub(super) const IGNORE_UNCLAIMED: Key =

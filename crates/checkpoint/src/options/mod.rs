@@ -45,6 +45,9 @@ pub struct CheckpointOptions {
     pub retention: Retention,
     /// Which state backend.
     pub backend: Backend,
+    /// Memory in bytes for state that may leave memory, over all operators of the job
+    /// (`taskmanager.memory.managed.size`).
+    pub managed_bytes: u64,
     /// `execution.checkpointing.incremental` as set. Both backends write what changed.
     pub incremental: bool,
     /// What to restore from.
@@ -141,6 +144,11 @@ impl CheckpointOptions {
     /// True if checkpoints are taken periodically.
     pub fn is_enabled(&self) -> bool {
         self.interval_ms.is_some()
+    }
+
+    /// True if checkpoints may be taken at all: periodically, on demand, or because the job goes on from one.
+    pub fn takes_checkpoints(&self) -> bool {
+        self.is_enabled() || self.restore.is_some() || self.savepoint_dir.is_some()
     }
 
     /// How inputs wait for each other.

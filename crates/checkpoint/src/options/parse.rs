@@ -1,11 +1,15 @@
 //! From settings to options.
 
-use tidegate_api::config::Configuration;
+use tidegate_api::config::{Configuration, parse_bytes};
 use tidegate_api::error::{Error, Result};
 
 use crate::options::keys::{self, Key};
 use crate::options::{Backend, CheckpointOptions, ClaimMode, Mode, RestoreOptions, Retention, StorageKind};
 
+/// State on disk has this much memory unless it is set. Flink derives it from the size of its process.
+const MANAGED_BYTES: u64 = 512 << 20;
+/// Below this a job would only move state to and fro.
+const LEAST_MANAGED_BYTES: u64 = 16 << 20;
 /// Flink's least interval and timeout.
 const LEAST_MS: i64 = 10;
 
@@ -47,6 +51,19 @@ impl Key {
             return Err(Error::invalid(format!("Key '{name}' is {count} but must be between {least} and 2147483647.")));
         }
         Ok(count)
+    }
+
+    fn bytes(&self, config: &Configuration, default: u64, least: u64) -> Result<u64> {
+        let Some((name, value)) = self.find(config) else { return Ok(default) };
+        let bytes = parse_bytes(value).ok_or_else(|| {
+            Error::invalid(format!(
+                "Could not parse value '{value}' for key '{name}': a size such as '512 mb' is wanted."
+            ))
+        })?;
+        if bytes < least {
+            return Err(Error::invalid(format!("Key '{name}' is {bytes} bytes but must be at least {least} bytes.")));
+        }
+        Ok(bytes)
     }
 
     fn text(&self, config: &Configuration) -> Option<String> {
@@ -92,6 +109,7 @@ impl CheckpointOptions {
             num_retained: keys::NUM_RETAINED.count(config, 1, 1)?,
             retention: retention(config)?,
             backend: backend(config)?,
+            managed_bytes: keys::MANAGED.bytes(config, MANAGED_BYTES, LEAST_MANAGED_BYTES)?,
             incremental: keys::INCREMENTAL.bool(config, false)?,
             restore: restore(config)?,
             history: keys::HISTORY.count(config, 10, 0)?,

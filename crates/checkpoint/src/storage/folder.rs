@@ -86,6 +86,26 @@ impl CheckpointStorage {
         Ok(file)
     }
 
+    /// Makes a local file that never changes one of a checkpoint without copying it. `None` if that cannot be:
+    /// the storage is elsewhere, or the name is taken; then it has to be [put](CheckpointStorage::put_file).
+    pub fn link_file(
+        &self,
+        id: CheckpointId,
+        place: FilePlace,
+        name: &str,
+        local: &std::path::Path,
+    ) -> Option<FileRef> {
+        let file = FileRef::new(place, name, std::fs::metadata(local).ok()?.len());
+        file.check().ok()?;
+        let to = self.folder(id).local_path(&file)?;
+        let folder = to.parent()?;
+        std::fs::create_dir_all(folder).ok()?;
+        std::fs::hard_link(local, &to).ok()?;
+        // Without its entry in the folder the file is not there after a power failure.
+        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).ok()?;
+        Some(file)
+    }
+
     /// Reads a file that a manifest in `folder` names.
     pub async fn read_file(&self, folder: &Path, file: &FileRef) -> Result<Bytes, StorageError> {
         read(&self.root, &resolve(folder, file)).await

@@ -7,7 +7,10 @@ use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 
-use crate::storage::StorageError;
+use crate::manifest::FileRef;
+use crate::storage::{StorageError, resolve};
+
+const LOCAL_PREFIX: &str = "file:";
 
 /// A folder or file in a store.
 #[derive(Clone, Debug)]
@@ -29,6 +32,12 @@ impl Place {
     /// True if both are in one store.
     pub fn is_same_store(&self, other: &Place) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
+    }
+
+    /// Where a file that a manifest in this folder names lies on this machine; `None` if it lies elsewhere.
+    pub fn local_path(&self, file: &FileRef) -> Option<std::path::PathBuf> {
+        let is_local = self.prefix == LOCAL_PREFIX;
+        is_local.then(|| LocalFileSystem::new().path_to_filesystem(&resolve(&self.path, file)).ok()).flatten()
     }
 
     /// A place below this one.
@@ -78,7 +87,7 @@ impl Stores {
             "file" => {
                 let absolute = std::path::absolute(local_path(rest)).map_err(|error| bad(error.to_string()))?;
                 let path = Path::from_absolute_path(&absolute).map_err(|error| bad(error.to_string()))?;
-                Ok(Place { store: self.local.clone(), path, prefix: "file:".to_owned() })
+                Ok(Place { store: self.local.clone(), path, prefix: LOCAL_PREFIX.to_owned() })
             }
             "memory" => {
                 let path = Path::parse(rest.trim_matches('/')).map_err(|error| bad(error.to_string()))?;

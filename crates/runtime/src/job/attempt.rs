@@ -9,11 +9,10 @@ use tidegate_api::{Error, Result, Schema, StreamElement, Watermark};
 use tidegate_checkpoint::OperatorId;
 use tidegate_checkpoint::coordinator::Fact;
 use tidegate_checkpoint::manifest::{FileRef, KeyGroupRange, Manifest, OperatorEntry, SubtaskEntry};
-use tidegate_state::{
-    KeyGroupRange as StoreKeyGroups, LocalDir, PageCache, RunDir, RunSetDescriptor, RunStore, StoreOptions,
-};
+use tidegate_state::{KeyGroupRange as StoreKeyGroups, LocalDir, PageCache, RunDir, RunSetDescriptor, RunStore};
 use tokio::sync::mpsc;
 
+use super::memory::StateMemory;
 use crate::operator::OperatorStates;
 use crate::source::{AssignedSplit, RestoredSplits};
 use crate::state::{KeyedLayout, OpenedStore, SnapshotFiles, StoreFactory, StoredRuns, decode_elements};
@@ -28,6 +27,9 @@ pub(crate) struct AttemptCheckpoints {
     /// Working folder of the attempt.
     pub folder: PathBuf,
     pub cache: Arc<PageCache>,
+    pub memory: StateMemory,
+    /// Whether sinks stage what they write until a checkpoint is complete.
+    pub takes_checkpoints: bool,
     /// Names of files begin with this; no other attempt's do.
     pub file_prefix: String,
     pub max_parallelism: u32,
@@ -37,15 +39,16 @@ pub(crate) struct AttemptCheckpoints {
 impl AttemptCheckpoints {
     /// The states of an operator in one subtask.
     pub(crate) fn states(&self, node: usize, subtask: usize, parallelism: usize) -> OperatorStates {
-        let key_groups = self.key_groups(subtask, parallelism);
-        OperatorStates::new(Box::new(TaskStores {
+        let stores = TaskStores {
             operator: self.ids[node].clone(),
             folder: self.operator_folder(node, subtask),
             prefix: format!("{}-{node}-{subtask}", self.file_prefix),
             cache: self.cache.clone(),
-            key_groups,
+            memory: self.memory,
+            key_groups: self.key_groups(subtask, parallelism),
             restored: self.restored.clone(),
-        }))
+        };
+        OperatorStates::new(Box::new(stores), self.memory.share.map(|share| share.tables))
     }
 
     /// The key groups of a subtask.
@@ -73,6 +76,7 @@ struct TaskStores {
     folder: PathBuf,
     prefix: String,
     cache: Arc<PageCache>,
+    memory: StateMemory,
     key_groups: KeyGroupRange,
     restored: Option<Arc<RestoredJob>>,
 }
@@ -83,7 +87,7 @@ impl StoreFactory for TaskStores {
         let dir = LocalDir::new(&folder)
             .map_err(|e| Error::job(format!("The folder '{}' cannot be used for state: {e}.", folder.display())))?;
         let dir: Arc<dyn RunDir> = Arc::new(dir);
-        let options = StoreOptions { file_prefix: format!("{}-{}", self.prefix, layout.name), ..Default::default() };
+        let options = self.memory.store_options(format!("{}-{}", self.prefix, layout.name));
         let groups = StoreKeyGroups::new(self.key_groups.start, self.key_groups.end + 1);
         let old = match &self.restored {
             Some(restored) => restored.state(&self.operator, layout.name, self.key_groups, &folder)?,

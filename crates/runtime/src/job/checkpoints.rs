@@ -12,7 +12,7 @@ use tidegate_checkpoint::coordinator::{InputEdge, JobPlan, OperatorPlan, Restore
 use tidegate_checkpoint::identity::operator_ids;
 use tidegate_checkpoint::manifest::{FilePlace, FileRef, Manifest, StateSchema};
 use tidegate_checkpoint::mapping::{Mapping, NewOperator};
-use tidegate_checkpoint::options::{CheckpointOptions, ClaimMode, JobEnd, StorageKind};
+use tidegate_checkpoint::options::{Backend, CheckpointOptions, ClaimMode, JobEnd, StorageKind};
 use tidegate_checkpoint::storage::{CheckpointStorage, Condemned, Loaded, Retained, StorageError, Stores};
 use tidegate_checkpoint::{Barrier, CheckpointId, JobId as CheckpointJobId, OperatorId};
 
@@ -67,14 +67,17 @@ impl JobCheckpoints {
         stores: Arc<Stores>,
     ) -> Result<JobCheckpoints> {
         let job = checkpoint_job(id)?;
-        let dir = match (options.storage, &options.dir) {
-            (StorageKind::FileSystem, Some(dir)) => stores.open(dir),
+        let folder = working_folder(graph, id)?;
+        let dir = match (options.storage, &options.dir, options.backend) {
+            (StorageKind::FileSystem, Some(dir), _) => stores.open(dir),
+            // State that does not fit into memory does not fit there a second time.
+            (_, _, Backend::Disk) => stores.open(&folder.join("checkpoints").to_string_lossy()),
             _ => stores.open("memory:///checkpoints"),
         };
         let storage = CheckpointStorage::new(&dir.map_err(storage_failed)?, &job, options.create_subdir);
         let mut checkpoints = JobCheckpoints {
             files: Arc::new(StorageFiles::new(storage.clone())),
-            folder: working_folder(graph, id)?,
+            folder,
             ids: operator_ids(graph),
             next: CheckpointId(1),
             storage,
@@ -146,8 +149,12 @@ impl JobCheckpoints {
             if !fetched.insert(name.clone()) {
                 continue;
             }
-            let bytes = read_file(loaded, file).await?;
             let path = folder.join(name);
+            let lies = loaded.folder.local_path(file).filter(|_| is_run(&file.path));
+            if lies.is_some_and(|lies| std::fs::hard_link(lies, &path).is_ok()) {
+                continue;
+            }
+            let bytes = read_file(loaded, file).await?;
             let written = std::fs::write(&path, bytes);
             written.map_err(|e| Error::job(format!("The file '{}' cannot be written: {e}.", path.display())))?;
         }
@@ -326,6 +333,11 @@ fn make_folder(folder: &Path) -> Result<()> {
     made.map_err(|e| Error::job(format!("The folder '{}' cannot be made: {e}. Set 'io.tmp.dirs'.", folder.display())))
 }
 
+/// Runs never change, so a storage on the same disk may share them; what sinks stage may still grow.
+fn is_run(name: &str) -> bool {
+    name.ends_with(".run")
+}
+
 /// Puts files of snapshots into the job's storage.
 pub(crate) struct StorageFiles {
     storage: CheckpointStorage,
@@ -391,6 +403,11 @@ impl StorageFiles {
         Some(put.file.clone())
     }
 
+    fn note(&self, name: &str, file: &FileRef, checkpoint: CheckpointId) {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        put.insert(name.to_owned(), PutFile { file: file.clone(), first: checkpoint, last: checkpoint });
+    }
+
     async fn put(&self, barrier: Barrier, place: FilePlace, name: &str, bytes: Vec<u8>) -> Result<FileRef> {
         self.storage.put_file(barrier.id, place, name, bytes.into()).await.map_err(storage_failed)
     }
@@ -402,14 +419,23 @@ impl SnapshotFiles for StorageFiles {
         if let Some(file) = self.reusable(name, barrier.id) {
             return Ok(file);
         }
+        let stored_name = format!("{}-{name}", barrier.id);
+        if is_run(name) {
+            let (storage, stored_name, path) = (self.storage.clone(), stored_name.clone(), path.to_owned());
+            let link = move || storage.link_file(barrier.id, FilePlace::Shared, &stored_name, &path);
+            let linked = tokio::task::spawn_blocking(link).await;
+            if let Some(file) = linked.map_err(|e| Error::internal(format!("keeping a file of state broke: {e}")))? {
+                self.note(name, &file, barrier.id);
+                return Ok(file);
+            }
+        }
         let path = path.to_owned();
         let read = tokio::task::spawn_blocking(move || std::fs::read(&path).map_err(|e| (path, e))).await;
         let read = read.map_err(|e| Error::internal(format!("reading a file of state broke: {e}")))?;
         let bytes =
             read.map_err(|(path, e)| Error::job(format!("The file '{}' cannot be read: {e}.", path.display())))?;
-        let file = self.put(barrier, FilePlace::Shared, &format!("{}-{name}", barrier.id), bytes).await?;
-        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
-        put.insert(name.to_owned(), PutFile { file: file.clone(), first: barrier.id, last: barrier.id });
+        let file = self.put(barrier, FilePlace::Shared, &stored_name, bytes).await?;
+        self.note(name, &file, barrier.id);
         Ok(file)
     }
 

@@ -100,8 +100,7 @@ impl LocalCluster {
     /// Checks a job and makes it ready to run.
     fn prepare(&self, graph: JobGraph) -> Result<Execution> {
         let checkpoints = CheckpointOptions::from_config(&graph.config)?;
-        let takes_checkpoints =
-            checkpoints.is_enabled() || checkpoints.restore.is_some() || checkpoints.savepoint_dir.is_some();
+        let takes_checkpoints = checkpoints.takes_checkpoints();
         let strategy = RestartStrategy::from_config(&graph.config, checkpoints.is_enabled())?;
         let (id, plan) = (JobId::random(), plan(&graph)?);
         let mut checked = Deployment::new(&graph, &plan, &id, &self.options, None)?;
@@ -112,19 +111,16 @@ impl LocalCluster {
         if !checkpoints.without_effect.is_empty() && takes_checkpoints {
             notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
         }
-        if checkpoints.backend == Backend::Disk {
-            notices.warn("'state.backend.type' asks for state on disk; this release keeps it in memory");
-        }
         Ok(Execution {
             graph,
             plan,
             options: self.options.clone(),
             job,
             requests,
-            checkpoints,
             strategy,
             stores: self.stores.clone(),
-            checked: (!takes_checkpoints).then_some(checked),
+            checked: (!takes_checkpoints && checkpoints.backend == Backend::HashMap).then_some(checked),
+            checkpoints,
         })
     }
 

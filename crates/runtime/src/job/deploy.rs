@@ -1,6 +1,7 @@
 //! From a job graph to tasks that can be started: operators made, channels wired, nothing running.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_api::connector::{
@@ -300,7 +301,7 @@ impl<'a> Builder<'a> {
                     parallelism: planned.parallelism,
                     rowtime: spec.rowtime,
                     metrics,
-                    staging: self.checkpoints.map(|own| own.staging(node, index)).transpose()?,
+                    staging: self.staging(node, index)?,
                     restored,
                 };
                 let notices = self.notifier(&operator.name);
@@ -329,6 +330,12 @@ impl<'a> Builder<'a> {
             }
         };
         Ok(made)
+    }
+
+    /// Where a sink stages what it writes until a checkpoint is complete; nowhere if there will be none.
+    fn staging(&self, node: usize, subtask: usize) -> Result<Option<PathBuf>> {
+        let own = self.checkpoints.filter(|own| own.takes_checkpoints);
+        own.map(|own| own.staging(node, subtask)).transpose()
     }
 
     /// Says lines in the name of an operator.

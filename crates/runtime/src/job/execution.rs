@@ -23,6 +23,7 @@ use super::cluster::ClusterOptions;
 use super::deploy::Deployment;
 use super::driver::{Driver, Verdict};
 use super::handle::{Attempt, Job, JobRequest};
+use super::memory::StateMemory;
 use crate::notices::JobNotices;
 use crate::plan::ExecutionPlan;
 use crate::task::Subtask;
@@ -30,8 +31,6 @@ use crate::view::{ExecutionState, JobStatus};
 
 /// How often it is looked whether all tasks run, until they do.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// Memory for pages of indexes and filters of an attempt's state files.
-const PAGE_CACHE_BYTES: usize = 32 << 20;
 
 /// Something that runs for a job.
 pub(crate) struct Runnable {
@@ -172,12 +171,15 @@ impl Execution {
         let restored = own.restored(&folder).await?;
         self.job.show_checkpoints(|view| view.restored = restored.as_ref().map(|r| r.manifest.checkpoint.0));
         let (facts, said) = mpsc::unbounded_channel();
+        let memory = StateMemory::new(&own.options, &self.graph, &self.plan);
         let shared = AttemptCheckpoints {
             facts,
             files: own.files.clone(),
             ids: own.ids.clone(),
             folder,
-            cache: Arc::new(PageCache::new(PAGE_CACHE_BYTES)),
+            cache: Arc::new(PageCache::new(memory.page_cache)),
+            memory,
+            takes_checkpoints: own.options.takes_checkpoints(),
             file_prefix,
             max_parallelism: own.max_parallelism(),
             restored,

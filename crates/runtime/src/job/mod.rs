@@ -8,6 +8,7 @@ mod deploy;
 mod driver;
 mod execution;
 mod handle;
+mod memory;
 mod start;
 mod wiring;
 

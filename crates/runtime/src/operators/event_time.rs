@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, TimestampMillisecondType};
-use serde::{Deserialize, Serialize};
 use tidegate_api::metrics::Counter;
 use tidegate_api::{Batch, Error, Result, Timestamp, Watermark, WindowSpec};
 use tidegate_window::{LocalClock, TimeWindow, WindowAssigner};
@@ -129,32 +128,5 @@ impl NextFire {
         }
         self.at = windows.next_fire_after(watermark.timestamp());
         true
-    }
-}
-
-/// How far a subtask of a window operator has come; part of a checkpoint, so that what was late stays late
-/// and no window fires twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Progress {
-    pub(super) watermark: Watermark,
-    /// Windows that end here or earlier have fired.
-    pub(super) floor: Timestamp,
-}
-
-impl Progress {
-    pub(super) fn save(self) -> Result<serde_json::Value> {
-        serde_json::to_value(self).map_err(|e| Error::internal(format!("progress cannot be saved: {e}")))
-    }
-
-    /// The progress of a subtask that takes over from these. At an aligned barrier they all are equally far;
-    /// the least of them loses no row in any case.
-    pub(super) fn restore(subtasks: &[serde_json::Value]) -> Result<Progress> {
-        let read = |value: &serde_json::Value| serde_json::from_value::<Progress>(value.clone());
-        let all = subtasks.iter().filter(|value| !value.is_null()).map(read).collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(|e| Error::job(format!("The checkpoint's window progress cannot be read: {e}.")))?;
-        Ok(Progress {
-            watermark: all.iter().map(|p| p.watermark).min().unwrap_or(Watermark::MIN),
-            floor: all.iter().map(|p| p.floor).min().unwrap_or(Timestamp::MIN),
-        })
     }
 }

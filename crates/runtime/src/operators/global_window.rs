@@ -16,8 +16,13 @@ use tidegate_state::Namespace;
 use tidegate_window::{TimeWindow, WindowAssigner};
 
 use super::aggregates::{AggregateSet, Rows, column_types, output_batch, split_by};
-use super::event_time::{LateCount, NextFire, Progress, assigner, window_columns};
-use super::group_set::{Dictionary, GroupSet, GroupState};
+use super::dictionary::Dictionary;
+use super::event_time::{LateCount, NextFire, assigner, window_columns};
+use super::group_set::GroupSet;
+use super::group_state::{GroupState, Home};
+use super::progress::{OpenSet, Progress};
+use super::recency::Room;
+use super::stored_fire::StoredFire;
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::window_board::{OpenRows, WindowBoard};
 
@@ -41,19 +46,29 @@ pub(super) struct GlobalWindowAggregate {
     board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
     saved: Option<Saved>,
+    /// The watermark at hand, and the windows it has closed so far.
+    advancing: Option<(Watermark, u64)>,
+    /// A window that does not fit into memory and fires bit by bit.
+    firing: Option<StoredFire>,
 }
 
 /// Where slices and what has melted are saved: by slice end, and by window start.
 struct Saved {
     slices: GroupState,
     melted: GroupState,
+    /// If groups may leave memory.
+    room: Option<Room>,
 }
 
 impl Saved {
     fn open(ctx: &OperatorContext, keys: &[Field], set: &AggregateSet) -> Result<Option<Saved>> {
         let slices = GroupState::open(&ctx.states, "slices", keys, &[], &[], set)?;
         let melted = GroupState::open(&ctx.states, "melted", keys, &[], &[], set)?;
-        Ok(slices.zip(melted).map(|(slices, melted)| Saved { slices, melted }))
+        Ok(slices.zip(melted).map(|(slices, melted)| Saved {
+            room: slices.table_bytes().map(Room::new),
+            slices,
+            melted,
+        }))
     }
 }
 
@@ -91,6 +106,8 @@ impl GlobalWindowAggregate {
             late: LateCount::new(ctx),
             board: ctx.windows.clone(),
             schema: output.to_arrow(),
+            advancing: None,
+            firing: None,
         })
     }
 
@@ -108,15 +125,38 @@ impl GlobalWindowAggregate {
             self.late.drop_rows(count.unsigned_abs(), window, self.watermark);
             return Ok(());
         }
+        let state = self.saved.as_mut().map(|saved| &mut saved.slices);
         if !self.slices.contains_key(&slice_end) {
-            let slice = GroupSet::new(&self.key_types, &self.set, self.saved.is_some())?;
+            let slice = GroupSet::new(&self.key_types, &self.set, state.as_deref())?;
             self.slices.insert(slice_end, slice);
         }
         let Some(slice) = self.slices.get_mut(&slice_end) else {
             return Err(Error::internal("a slice vanished"));
         };
         let keys = self.key_types.len();
-        slice.merge(&columns[..keys], &columns[keys..columns.len() - 2], &self.widths, row_counts)
+        let states = &columns[keys..columns.len() - 2];
+        let mut home = state.map(|state| Home::new(state, slice_end, &[]));
+        slice.merge(&columns[..keys], states, &self.widths, row_counts, home.as_mut())
+    }
+
+    /// Lets groups leave for the state if the tables have grown too large.
+    fn make_room(&mut self) -> Result<()> {
+        let Some(Saved { slices, melted, room: Some(room) }) = &mut self.saved else { return Ok(()) };
+        let (mut bytes, mut groups) = (self.dictionary.memory_bytes(), 0);
+        for set in self.slices.values_mut().chain(self.melted.values_mut()) {
+            bytes += set.bytes()?;
+            groups += set.len();
+        }
+        let Some(keep) = room.keep(bytes, groups) else { return Ok(()) };
+        let part = |set: &GroupSet| (set.len() as u128 * keep as u128 / groups as u128) as usize;
+        for (sets, state) in [(&mut self.slices, slices), (&mut self.melted, melted)] {
+            for (namespace, set) in sets {
+                set.evict(&self.set, &self.key_types, part(set), &mut Home::new(state, *namespace, &[]))?;
+            }
+        }
+        // It knows groups by numbers that end here.
+        self.dictionary = Dictionary::new(self.key_types.clone())?;
+        Ok(())
     }
 
     fn show(&self) {
@@ -137,41 +177,74 @@ impl GlobalWindowAggregate {
         ends.filter_map(|slice_end| self.windows.first_window_after(slice_end, self.floor)).min()
     }
 
+    /// Fires a window, or begins to.
     fn fire(&mut self, end: Timestamp, out: &mut Output) -> Result<()> {
         let window = TimeWindow::new(self.windows.window_start(end), end);
         match self.windows.kind() {
-            WindowKind::Tumble { .. } | WindowKind::Session { .. } => {
-                if let Some(slice) = self.slices.remove(&end) {
-                    self.emit(window, &slice, out)?;
-                    self.forget([end])?;
+            WindowKind::Tumble { .. } | WindowKind::Session { .. } => match self.slices.remove(&end) {
+                Some(slice) if slice.cold() == 0 => self.emit(window, &slice, out),
+                Some(mut slice) => self.fire_stored(window, [(end, &mut slice)].into_iter()),
+                None => Ok(()),
+            },
+            WindowKind::Hop { .. } => self.fire_hop(window, out),
+            WindowKind::Cumulate { .. } => {
+                self.melt(window)?;
+                match self.melted.remove(&window.start) {
+                    Some(whole) if whole.cold() == 0 => {
+                        self.emit(window, &whole, out)?;
+                        self.melted.insert(window.start, whole);
+                    }
+                    Some(mut whole) => {
+                        let groups = whole.cold() + whole.len() as u64;
+                        if let Some(saved) = &mut self.saved {
+                            whole.save(&mut Home::new(&mut saved.melted, window.start, &[]))?;
+                            let firing = StoredFire::new(window, vec![window.start], Vec::new(), &saved.melted, groups);
+                            self.firing = Some(firing);
+                        }
+                        self.melted.insert(window.start, whole);
+                    }
+                    None => {}
                 }
+                Ok(())
             }
+        }
+    }
+
+    /// A window has fired: what no later one needs is forgotten.
+    fn fired(&mut self, end: Timestamp) -> Result<()> {
+        self.floor = end;
+        let start = self.windows.window_start(end);
+        match self.windows.kind() {
+            WindowKind::Tumble { .. } | WindowKind::Session { .. } => self.forget([end]),
             WindowKind::Hop { .. } => {
-                self.fire_hop(window, out)?;
                 let expired = self.windows.expired_slice_end(end);
                 let live = self.slices.split_off(&(expired + 1));
                 let expired = std::mem::replace(&mut self.slices, live);
-                self.forget(expired.into_keys())?;
+                self.forget(expired.into_keys())
             }
-            WindowKind::Cumulate { size, .. } => {
-                let mut whole = match self.melted.remove(&window.start) {
-                    Some(whole) => whole,
-                    None => GroupSet::new(&self.key_types, &self.set, self.saved.is_some())?,
-                };
-                let later = self.slices.split_off(&(end + 1));
-                let melting = std::mem::replace(&mut self.slices, later);
-                for slice in melting.values() {
-                    whole.absorb(slice)?;
-                }
-                self.forget(melting.into_keys())?;
-                self.emit(window, &whole, out)?;
-                if end < window.start + size {
-                    self.melted.insert(window.start, whole);
-                } else if let Some(saved) = &mut self.saved {
-                    saved.melted.keyed.drop_namespace(Namespace(window.start))?;
-                }
+            WindowKind::Cumulate { size, .. } if end >= start + size => {
+                self.melted.remove(&start);
+                let saved = self.saved.as_mut();
+                saved.map_or(Ok(()), |saved| saved.melted.keyed.drop_namespace(Namespace(start)))
             }
+            WindowKind::Cumulate { .. } => Ok(()),
         }
+    }
+
+    /// Fires the sum of these slices from the state.
+    fn fire_stored<'a>(
+        &mut self,
+        window: TimeWindow,
+        slices: impl Iterator<Item = (Timestamp, &'a mut GroupSet)>,
+    ) -> Result<()> {
+        let Some(saved) = &mut self.saved else { return Ok(()) };
+        let (mut namespaces, mut groups) = (Vec::new(), 0);
+        for (end, slice) in slices {
+            slice.save(&mut Home::new(&mut saved.slices, end, &[]))?;
+            groups += slice.cold() + slice.len() as u64;
+            namespaces.push(end);
+        }
+        self.firing = Some(StoredFire::new(window, namespaces, Vec::new(), &saved.slices, groups));
         Ok(())
     }
 
@@ -181,8 +254,50 @@ impl GlobalWindowAggregate {
         ends.into_iter().try_for_each(|end| saved.slices.keyed.drop_namespace(Namespace(end)))
     }
 
+    /// Cumulating windows: moves the slices up to the end of a window into what has melted.
+    fn melt(&mut self, window: TimeWindow) -> Result<()> {
+        let mut whole = match self.melted.remove(&window.start) {
+            Some(whole) => whole,
+            None => {
+                let state = self.saved.as_ref().map(|saved| &saved.melted);
+                GroupSet::new(&self.key_types, &self.set, state)?
+            }
+        };
+        let later = self.slices.split_off(&(window.end + 1));
+        let mut melting = std::mem::replace(&mut self.slices, later);
+        for (end, slice) in &mut melting {
+            let Some(Saved { slices, melted, room }) = &mut self.saved else {
+                whole.absorb(slice, None)?;
+                continue;
+            };
+            let mut home = Home::new(melted, window.start, &[]);
+            if slice.cold() == 0 {
+                whole.absorb(slice, Some(&mut home))?;
+                continue;
+            }
+            let mut from = Home::new(slices, *end, &[]);
+            slice.save(&mut from)?;
+            from.read(from.state.keyed.owned(), &self.set, |stored| {
+                whole.absorb_stored(&stored, Some(&mut home))?;
+                match room.as_ref().map(|room| whole.bytes().map(|bytes| room.keep(bytes, whole.len()))).transpose()? {
+                    Some(Some(keep)) => whole.evict(&self.set, &self.key_types, keep, &mut home),
+                    _ => Ok(()),
+                }
+            })?;
+        }
+        self.melted.insert(window.start, whole);
+        self.forget(melting.into_keys())
+    }
+
     fn fire_hop(&mut self, window: TimeWindow, out: &mut Output) -> Result<()> {
-        let parts = self.slices.range(window.start + 1..=window.end).map(|(end, slice)| (*end, slice));
+        let range = window.start + 1..=window.end;
+        if self.slices.range(range.clone()).any(|(_, slice)| slice.cold() > 0) {
+            let mut slices = std::mem::take(&mut self.slices);
+            let fired = self.fire_stored(window, slices.range_mut(range).map(|(end, slice)| (*end, slice)));
+            self.slices = slices;
+            return fired;
+        }
+        let parts = self.slices.range(range).map(|(end, slice)| (*end, slice));
         let mut live = 0;
         match parts.clone().take(2).count() {
             0 => {}
@@ -214,21 +329,20 @@ impl GlobalWindowAggregate {
     }
 }
 
-impl Operator for GlobalWindowAggregate {
-    fn process_batch(&mut self, _: usize, batch: Batch, _: &mut Output) -> Result<()> {
-        let all: Vec<usize> = (0..batch.columns.num_columns()).collect();
-        let ends = batch.columns.column(all.len() - 2).as_primitive::<Int64Type>().values().clone();
-        split_by(&batch, &ends, &all, |end, rows| self.add(end, &rows))?;
-        self.show();
-        Ok(())
-    }
-
-    fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
-        let mut closed = 0;
-        if self.next_fire.reached(&self.windows, watermark) {
+impl GlobalWindowAggregate {
+    /// Goes on with the watermark at hand: fires windows until one does not fit into memory, or sends the
+    /// watermark on.
+    fn advance(&mut self, out: &mut Output) -> Result<()> {
+        let Some((watermark, mut closed)) = self.advancing.take() else { return Ok(()) };
+        // With some windows closed already, this is not the first look at it.
+        if closed > 0 || self.next_fire.reached(&self.windows, watermark) {
             while let Some(end) = self.next_window().filter(|e| self.windows.is_fired(*e, watermark.timestamp())) {
                 self.fire(end, out)?;
-                self.floor = end;
+                if self.firing.is_some() {
+                    self.advancing = Some((watermark, closed));
+                    return Ok(());
+                }
+                self.fired(end)?;
                 closed += 1;
             }
             self.floor = match watermark {
@@ -243,30 +357,84 @@ impl Operator for GlobalWindowAggregate {
         out.watermark(watermark);
         Ok(())
     }
+}
+
+impl Operator for GlobalWindowAggregate {
+    fn process_batch(&mut self, _: usize, batch: Batch, _: &mut Output) -> Result<()> {
+        let all: Vec<usize> = (0..batch.columns.num_columns()).collect();
+        let ends = batch.columns.column(all.len() - 2).as_primitive::<Int64Type>().values().clone();
+        split_by(&batch, &ends, &all, |end, rows| self.add(end, &rows))?;
+        self.show();
+        let room = self.saved.as_mut().and_then(|saved| saved.room.as_mut());
+        if room.is_some_and(|room| room.added(&batch)) { self.make_room() } else { Ok(()) }
+    }
+
+    fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
+        self.advancing = Some((watermark, 0));
+        self.advance(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(mut firing) = self.firing.take() else { return Ok(false) };
+        let Some(saved) = &mut self.saved else { return Ok(false) };
+        let state = match self.windows.kind() {
+            WindowKind::Cumulate { .. } => &mut saved.melted,
+            _ => &mut saved.slices,
+        };
+        match firing.next(state, &self.set, &self.key_types)? {
+            Some(results) => {
+                for (columns, rows) in results {
+                    self.emit_chunk(firing.window, columns, rows, out)?;
+                }
+                self.firing = Some(firing);
+            }
+            None => {
+                self.fired(firing.window.end)?;
+                if let Some((_, closed)) = &mut self.advancing {
+                    *closed += 1;
+                }
+                self.advance(out)?;
+            }
+        }
+        Ok(true)
+    }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
         let Some(saved) = &mut self.saved else { return Ok(serde_json::Value::Null) };
-        for (end, slice) in &mut self.slices {
-            slice.save(&mut saved.slices, Namespace(*end), &[])?;
+        let mut open = Vec::new();
+        for (sets, state) in [(&mut self.slices, &mut saved.slices), (&mut self.melted, &mut saved.melted)] {
+            for (namespace, set) in sets {
+                set.save(&mut Home::new(state, *namespace, &[]))?;
+                open.push(OpenSet::new(state, *namespace, Vec::new(), set));
+            }
         }
-        for (start, groups) in &mut self.melted {
-            groups.save(&mut saved.melted, Namespace(*start), &[])?;
+        let progress = Progress { floor: self.floor, ..Progress::of(self.watermark) };
+        match saved.room {
+            Some(_) => progress.with_open(&saved.slices, open).save(),
+            None => progress.save(),
         }
-        Progress { watermark: self.watermark, floor: self.floor }.save()
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
         let Some(saved) = &self.saved else { return Ok(()) };
+        let progress = Progress::restore(subtasks)?;
         for (state, sets) in [(&saved.slices, &mut self.slices), (&saved.melted, &mut self.melted)] {
+            if saved.room.is_some() {
+                for open in progress.open_in(state)? {
+                    let mut set = GroupSet::new(&self.key_types, &self.set, Some(state))?;
+                    open.leave_cold(&mut set);
+                    sets.insert(open.namespace, set);
+                }
+                continue;
+            }
             state.read_all(|namespace, keys, values| {
                 let groups = match sets.entry(namespace.0) {
                     Entry::Occupied(groups) => groups.into_mut(),
-                    Entry::Vacant(place) => place.insert(GroupSet::new(&self.key_types, &self.set, true)?),
+                    Entry::Vacant(place) => place.insert(GroupSet::new(&self.key_types, &self.set, Some(state))?),
                 };
                 groups.load(state, &keys, &values)
             })?;
         }
-        let progress = Progress::restore(subtasks)?;
         (self.watermark, self.floor) = (progress.watermark, progress.floor);
         self.show();
         Ok(())

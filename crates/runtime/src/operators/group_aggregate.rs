@@ -16,7 +16,8 @@ use tidegate_api::{Batch, Field, Result, RowKind, Schema};
 use tidegate_state::Namespace;
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
-use super::group_set::{GroupState, numbers};
+use super::group_state::{GroupState, numbers};
+use super::recency::{GroupSize, Recency, Room};
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::state::Changes;
 use crate::table::GroupTable;
@@ -65,6 +66,12 @@ pub(super) struct GroupAggregate {
     saved: Option<GroupState>,
     /// Keys whose groups changed since they were last saved.
     changes: Changes,
+    /// Groups that are in the state alone.
+    cold: u64,
+    /// If groups may leave memory.
+    room: Option<Room>,
+    recency: Recency,
+    size: GroupSize,
 }
 
 impl GroupAggregate {
@@ -78,8 +85,13 @@ impl GroupAggregate {
         let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
         let key_fields: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
         let saved = GroupState::open(&ctx.states, "groups", &key_fields, &[], &[], &set)?;
+        let room = saved.as_ref().and_then(GroupState::table_bytes).map(Room::new);
         Ok(GroupAggregate {
             changes: Changes::new(saved.is_some()),
+            cold: 0,
+            recency: Recency::new(room.is_some()),
+            room,
+            size: GroupSize::default(),
             saved,
             keys: spec.keys.clone(),
             table: GroupTable::new(&key_types)?,
@@ -98,17 +110,46 @@ impl GroupAggregate {
         })
     }
 
-    /// `SELECT DISTINCT` over insertions: the first row of each key.
-    fn first_rows(&self, known: usize) -> Vec<Change> {
+    /// `SELECT DISTINCT` over insertions: the first row of each key. `known` are the keys that were there before
+    /// the batch, `found` those of them that were in the state alone.
+    fn first_rows(&self, known: usize, found: &[u32]) -> Vec<Change> {
         let mut next = known as u32;
+        let mut found = found.iter().peekable();
         let mut changes = Vec::new();
         for (row, group) in self.groups.iter().enumerate() {
             if *group == next {
-                changes.push(Change { row: row as u32, kind: RowKind::Insert, at: (0, 0) });
+                if found.next_if_eq(&group).is_none() {
+                    changes.push(Change { row: row as u32, kind: RowKind::Insert, at: (0, 0) });
+                }
                 next += 1;
             }
         }
         changes
+    }
+
+    /// True if keys have no accumulators: a key that is there is all there is to it.
+    fn is_distinct(&self) -> bool {
+        self.set.len() == 0 && !self.updating_input
+    }
+
+    /// Has groups of new keys back from the state. Returns these keys, ascending.
+    fn fetch(&mut self, known: usize) -> Result<Vec<u32>> {
+        let mut back = Vec::new();
+        if self.cold == 0 || self.table.len() == known {
+            return Ok(back);
+        }
+        let Some(mut saved) = self.saved.take() else { return Ok(back) };
+        let new: Vec<u32> = (known as u32..self.table.len() as u32).collect();
+        for new in new.chunks(BATCH_ROWS) {
+            let found = saved.keyed.get(Namespace::GLOBAL, &self.table.keys(new)?, new.len())?;
+            let keys: Vec<u32> = found.rows.iter().map(|row| new[*row as usize]).collect();
+            self.cold = self.cold.saturating_sub(keys.len() as u64);
+            self.add_saved(&keys, &found.values, saved.widths())?;
+            back.extend(keys);
+        }
+        self.saved = Some(saved);
+        back.sort_unstable();
+        Ok(back)
     }
 
     /// The rows of each round, by their position in the batch. Costs by the rows, not by the keys ever seen.
@@ -234,10 +275,16 @@ impl GroupAggregate {
 
     /// Adds groups that were saved.
     fn load(&mut self, keys: &[ArrayRef], values: &[ArrayRef], widths: &[usize]) -> Result<()> {
-        let row_counts = numbers(values.last())?;
+        let rows = numbers(values.last())?.len();
         let mut groups = Vec::new();
-        self.table.intern(keys, row_counts.len(), &mut groups)?;
-        if self.set.len() == 0 && !self.updating_input {
+        self.table.intern(keys, rows, &mut groups)?;
+        self.add_saved(&groups, values, widths)
+    }
+
+    /// Gives keys of the table what was saved of them.
+    fn add_saved(&mut self, groups: &[u32], values: &[ArrayRef], widths: &[usize]) -> Result<()> {
+        let row_counts = numbers(values.last())?;
+        if self.is_distinct() {
             return Ok(());
         }
         self.slot_of.resize(self.table.len(), NO_SLOT);
@@ -248,6 +295,42 @@ impl GroupAggregate {
         self.accumulators.load(&values[..values.len() - 1], widths, &slots, self.row_counts.len())
     }
 
+    fn end_batch(&mut self, batch: &Batch) -> Result<()> {
+        self.forget_dead()?;
+        if self.room.as_mut().is_some_and(|room| room.added(batch)) { self.make_room() } else { Ok(()) }
+    }
+
+    /// The keys that are there.
+    fn alive(&self) -> Vec<u32> {
+        let is_alive = |key: &u32| self.is_distinct() || self.slot_of.get(*key as usize).is_some_and(|s| *s != NO_SLOT);
+        (0..self.table.len() as u32).filter(is_alive).collect()
+    }
+
+    /// Keeps these keys only. The others are dead, or have been saved.
+    fn rebuild(&mut self, kept: &[u32]) -> Result<()> {
+        let old: Vec<u32> = match self.is_distinct() {
+            true => Vec::new(),
+            false => kept.iter().map(|k| self.slot_of[*k as usize]).collect(),
+        };
+        let mut table = GroupTable::new(&self.key_types)?;
+        let mut accumulators = self.set.accumulators()?;
+        let (_, widths) = self.set.saved()?;
+        let (mut numbers, mut slot_of) = (Vec::new(), Vec::with_capacity(old.len()));
+        for (chunk, keys) in kept.chunks(BATCH_ROWS).enumerate() {
+            table.intern(&self.table.keys(keys)?, keys.len(), &mut numbers)?;
+            if let Some(slots) = old.chunks(BATCH_ROWS).nth(chunk) {
+                accumulators.load(&self.accumulators.save(slots)?, &widths, &numbers, table.len())?;
+                slot_of.extend_from_slice(&numbers);
+            }
+        }
+        self.row_counts = old.iter().map(|slot| self.row_counts[*slot as usize]).collect();
+        (self.table, self.accumulators, self.slot_of) = (table, accumulators, slot_of);
+        self.seen = Vec::new();
+        self.dead = 0;
+        self.recency.renumber(kept);
+        Ok(())
+    }
+
     /// Gives the memory of dead groups back once they are the majority.
     fn forget_dead(&mut self) -> Result<()> {
         if self.dead <= self.row_counts.len() / 2 + 4_096 {
@@ -256,19 +339,23 @@ impl GroupAggregate {
         // What has changed is known by numbers that end here.
         self.save()?;
         self.changes.clear();
-        let alive: Vec<u32> = (0..self.slot_of.len() as u32).filter(|k| self.slot_of[*k as usize] != NO_SLOT).collect();
-        let old: Vec<u32> = alive.iter().map(|k| self.slot_of[*k as usize]).collect();
-        let columns = self.table.keys(&alive)?;
-        self.table = GroupTable::new(&self.key_types)?;
-        let mut new = Vec::new();
-        self.table.intern(&columns, alive.len(), &mut new)?;
-        let mut fresh = self.set.accumulators()?;
-        fresh.merge_from(&self.accumulators, &old, &new, new.len())?;
-        self.accumulators = fresh;
-        self.row_counts = old.iter().map(|slot| self.row_counts[*slot as usize]).collect();
-        self.slot_of = new;
-        self.dead = 0;
-        Ok(())
+        self.rebuild(&self.alive())
+    }
+
+    /// Lets groups leave for the state if the table has grown too large.
+    fn make_room(&mut self) -> Result<()> {
+        let groups = self.row_counts.len().max(self.table.len());
+        let slots = self.row_counts.len();
+        let average = self.size.average(slots, |slots| self.accumulators.save(slots))?;
+        let numbers = size_of::<u32>() * (self.slot_of.capacity() + self.seen.capacity());
+        let bytes = self.table.memory_bytes() + numbers + average * slots;
+        let Some(keep) = self.room.as_ref().and_then(|room| room.keep(bytes, groups)) else { return Ok(()) };
+        let alive = self.alive();
+        let kept = self.recency.hottest(&alive, keep);
+        self.save()?;
+        self.changes.clear();
+        self.cold += (alive.len() - kept.len()) as u64;
+        self.rebuild(&kept)
     }
 }
 
@@ -292,10 +379,13 @@ impl Operator for GroupAggregate {
         let known = self.table.len();
         let key_columns: Vec<ArrayRef> = self.keys.iter().map(|k| batch.columns.column(*k).clone()).collect();
         self.table.intern(&key_columns, batch.num_rows(), &mut self.groups)?;
-        if self.set.len() == 0 && !self.updating_input {
+        let found = self.fetch(known)?;
+        self.recency.touch(&self.groups, self.table.len());
+        if self.is_distinct() {
             let new: Vec<u32> = (known as u32..self.table.len() as u32).collect();
             self.changes.mark(&new, self.table.len());
-            return self.emit(&batch, &[], &self.first_rows(known), out);
+            self.emit(&batch, &[], &self.first_rows(known, &found), out)?;
+            return self.end_batch(&batch);
         }
         self.changes.mark(&self.groups, self.table.len());
         self.slot_of.resize(self.table.len(), NO_SLOT);
@@ -305,7 +395,7 @@ impl Operator for GroupAggregate {
         }
         work.changes.sort_by_key(|c| c.row);
         self.emit(&batch, &work.results, &work.changes, out)?;
-        self.forget_dead()
+        self.end_batch(&batch)
     }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
@@ -315,7 +405,15 @@ impl Operator for GroupAggregate {
 
     fn restore(&mut self, _: &[serde_json::Value]) -> Result<()> {
         let Some(saved) = self.saved.take() else { return Ok(()) };
-        let loaded = saved.read_all(|_, keys, values| self.load(&keys, &values, saved.widths()));
+        let loaded = match self.room {
+            // How many there are does not matter, only that there are any.
+            Some(_) if !saved.keyed.namespaces().is_empty() => {
+                self.cold = u64::MAX / 2;
+                Ok(())
+            }
+            Some(_) => Ok(()),
+            None => saved.read_all(|_, keys, values| self.load(&keys, &values, saved.widths())),
+        };
         self.saved = Some(saved);
         loaded
     }

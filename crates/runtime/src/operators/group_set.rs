@@ -1,84 +1,16 @@
-//! Groups of slices and windows: their keys, their accumulators, and how they are saved.
+//! Groups of slices and windows: their keys, their accumulators, and how they leave for the state.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
-use tidegate_api::types::{LogicalType, TypeKind};
-use tidegate_api::{Error, Field, Result, RowKind, Schema};
-use tidegate_state::Namespace;
+use tidegate_api::{Result, RowKind};
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows};
-use crate::operator::OperatorStates;
-use crate::state::{Changes, KeyedLayout, KeyedState};
+use super::group_state::{GroupState, Home, StoredGroups, no_row_counts};
+use super::recency::{GroupSize, Recency};
+use crate::state::Changes;
 use crate::table::GroupTable;
-
-/// Where the groups of an operator are saved, by their keys: what their accumulators hold, and their rows.
-pub(super) struct GroupState {
-    pub(super) keyed: KeyedState,
-    /// Saved columns of each aggregate.
-    widths: Vec<usize>,
-}
-
-impl GroupState {
-    /// The state of this name; `None` if nothing is kept. `keys` are those rows are spread by, `more` makes
-    /// groups distinct that have the same. Values are what the accumulators save, the number of rows, and
-    /// `more_values`.
-    pub(super) fn open(
-        states: &OperatorStates,
-        name: &'static str,
-        keys: &[Field],
-        more: &[Field],
-        more_values: &[Field],
-        set: &AggregateSet,
-    ) -> Result<Option<GroupState>> {
-        if !states.is_kept() {
-            return Ok(None);
-        }
-        let (mut value, widths) = set.saved()?;
-        value.push(bigint("rows"));
-        value.extend_from_slice(more_values);
-        let layout = KeyedLayout {
-            name,
-            key: Schema::new(keys.iter().chain(more).cloned().collect()),
-            partitioned: keys.len(),
-            value: Schema::new(value),
-        };
-        Ok(states.keyed(layout)?.map(|keyed| GroupState { keyed, widths }))
-    }
-
-    /// Saved columns of each aggregate.
-    pub(super) fn widths(&self) -> &[usize] {
-        &self.widths
-    }
-
-    /// Every saved group: its namespace, key columns and value columns, some thousand at a time.
-    pub(super) fn read_all(
-        &self,
-        mut take: impl FnMut(Namespace, Vec<ArrayRef>, Vec<ArrayRef>) -> Result<()>,
-    ) -> Result<()> {
-        for namespace in self.keyed.namespaces() {
-            self.keyed.read(namespace, |keys, values, _| take(namespace, keys, values))?;
-        }
-        Ok(())
-    }
-}
-
-/// A column of numbers.
-pub(super) fn bigint(name: &str) -> Field {
-    Field::new(name, LogicalType::new(TypeKind::BigInt))
-}
-
-/// A column of numbers, as it was read.
-pub(super) fn numbers(column: Option<&ArrayRef>) -> Result<&Int64Array> {
-    let numbers = column.and_then(|c| c.as_primitive_opt::<Int64Type>());
-    numbers.ok_or_else(|| Error::internal("a saved column of numbers is missing"))
-}
-
-fn no_row_counts() -> Error {
-    Error::internal("saved groups without the number of their rows")
-}
 
 /// Groups of one slice or window: keys, accumulators, and how many rows each group holds.
 pub(super) struct GroupSet {
@@ -89,24 +21,48 @@ pub(super) struct GroupSet {
     rows: i64,
     groups: Vec<u32>,
     changes: Changes,
+    /// Groups that are in the state alone.
+    cold: u64,
+    recency: Recency,
+    size: GroupSize,
 }
 
 impl GroupSet {
-    /// An empty set for keys of these types; `saved` if it will be [saved](GroupSet::save).
-    pub(super) fn new(key_types: &[DataType], set: &AggregateSet, saved: bool) -> Result<Self> {
+    /// An empty set for keys of these types, which will be [saved](GroupSet::save) in `state` if that is given.
+    pub(super) fn new(key_types: &[DataType], set: &AggregateSet, state: Option<&GroupState>) -> Result<Self> {
         Ok(GroupSet {
             table: GroupTable::new(key_types)?,
             accumulators: set.accumulators()?,
             row_counts: Vec::new(),
             rows: 0,
             groups: Vec::new(),
-            changes: Changes::new(saved),
+            changes: Changes::new(state.is_some()),
+            cold: 0,
+            recency: Recency::new(state.is_some_and(|state| state.table_bytes().is_some())),
+            size: GroupSize::default(),
         })
     }
 
-    /// Number of groups.
+    /// Number of groups in memory.
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// Number of groups that are in the state alone.
+    pub(super) fn cold(&self) -> u64 {
+        self.cold
+    }
+
+    /// Leaves this many groups, which hold this many rows in all, in the state.
+    pub(super) fn add_cold(&mut self, groups: u64, rows: i64) {
+        self.cold += groups;
+        self.rows += rows;
+    }
+
+    /// About the memory it takes, in bytes.
+    pub(super) fn bytes(&mut self) -> Result<usize> {
+        let average = self.size.average(self.table.len(), |groups| self.accumulators.save(groups))?;
+        Ok(self.table.memory_bytes() + average * self.table.len())
     }
 
     /// Number of rows: those added, less those taken back.
@@ -114,12 +70,46 @@ impl GroupSet {
         self.rows
     }
 
-    /// Adds rows; `columns` is addressed as the operator's input is.
-    pub(super) fn update(&mut self, set: &AggregateSet, keys: &[usize], rows: &Rows) -> Result<()> {
-        let key_columns: Vec<ArrayRef> = keys.iter().map(|k| rows.columns[*k].clone()).collect();
-        self.table.intern(&key_columns, rows.len, &mut self.groups)?;
+    /// Finds the group of each row, and has those that are new here back from the state; returns the number of
+    /// groups.
+    fn find(&mut self, keys: &[ArrayRef], rows: usize, home: Option<&mut Home>) -> Result<usize> {
+        let known = self.table.len();
+        self.table.intern(keys, rows, &mut self.groups)?;
         let n = self.table.len();
         self.row_counts.resize(n, 0);
+        if let Some(home) = home.filter(|_| self.cold > 0 && n > known) {
+            self.fetch(known as u32..n as u32, home)?;
+        }
+        self.recency.touch(&self.groups, n);
+        Ok(n)
+    }
+
+    fn fetch(&mut self, new: std::ops::Range<u32>, home: &mut Home) -> Result<()> {
+        let n = self.table.len();
+        let new: Vec<u32> = new.collect();
+        for new in new.chunks(BATCH_ROWS) {
+            let keys = home.key(self.table.keys(new)?, new.len());
+            let found = home.state.keyed.get(home.namespace, &keys, new.len())?;
+            let groups: Vec<u32> = found.rows.iter().map(|row| new[*row as usize]).collect();
+            let Some((row_counts, saved)) = found.values.split_last() else { return Err(no_row_counts()) };
+            let counts = row_counts.as_primitive_opt::<Int64Type>().ok_or_else(no_row_counts)?;
+            groups.iter().zip(counts.values()).for_each(|(g, c)| self.row_counts[*g as usize] = *c);
+            self.accumulators.load(saved, home.state.widths(), &groups, n)?;
+            self.cold = self.cold.saturating_sub(groups.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Adds rows; `columns` is addressed as the operator's input is.
+    pub(super) fn update(
+        &mut self,
+        set: &AggregateSet,
+        keys: &[usize],
+        rows: &Rows,
+        home: Option<&mut Home>,
+    ) -> Result<()> {
+        let key_columns: Vec<ArrayRef> = keys.iter().map(|k| rows.columns[*k].clone()).collect();
+        let n = self.find(&key_columns, rows.len, home)?;
         match &rows.kinds {
             None => {
                 self.groups.iter().for_each(|g| self.row_counts[*g as usize] += 1);
@@ -142,11 +132,10 @@ impl GroupSet {
         states: &[ArrayRef],
         widths: &[usize],
         row_counts: &ArrayRef,
+        home: Option<&mut Home>,
     ) -> Result<()> {
         let counts = row_counts.as_primitive::<Int64Type>();
-        self.table.intern(keys, counts.len(), &mut self.groups)?;
-        let n = self.table.len();
-        self.row_counts.resize(n, 0);
+        let n = self.find(keys, counts.len(), home)?;
         self.groups.iter().zip(counts.values()).for_each(|(g, c)| {
             self.row_counts[*g as usize] += c;
             self.rows += c;
@@ -155,30 +144,66 @@ impl GroupSet {
         self.accumulators.merge(states, widths, &self.groups, n)
     }
 
-    /// Adds all groups of `other`.
-    pub(super) fn absorb(&mut self, other: &GroupSet) -> Result<()> {
-        let mut groups = std::mem::take(&mut self.groups);
+    /// Adds all groups of `other` that are in memory.
+    pub(super) fn absorb(&mut self, other: &GroupSet, home: Option<&mut Home>) -> Result<()> {
         let all = other.all();
-        self.table.intern(&other.table.keys(&all)?, all.len(), &mut groups)?;
-        let n = self.table.len();
-        self.row_counts.resize(n, 0);
-        groups.iter().zip(&other.row_counts).for_each(|(g, c)| self.row_counts[*g as usize] += c);
-        self.rows += other.rows;
-        self.changes.mark(&groups, n);
-        self.accumulators.merge_from(&other.accumulators, &all, &groups, n)?;
-        self.groups = groups;
+        let n = self.find(&other.table.keys(&all)?, all.len(), home)?;
+        self.groups.iter().zip(&other.row_counts).for_each(|(g, c)| {
+            self.row_counts[*g as usize] += c;
+            self.rows += c;
+        });
+        self.changes.mark(&self.groups, n);
+        self.accumulators.merge_from(&other.accumulators, &all, &self.groups, n)
+    }
+
+    /// Adds groups that were read from a state.
+    pub(super) fn absorb_stored(&mut self, stored: &StoredGroups, home: Option<&mut Home>) -> Result<()> {
+        let all: Vec<u32> = (0..stored.len() as u32).collect();
+        let n = self.find(stored.keys(), all.len(), home)?;
+        self.groups.iter().zip(stored.row_counts().values()).for_each(|(g, c)| {
+            self.row_counts[*g as usize] += c;
+            self.rows += c;
+        });
+        self.changes.mark(&self.groups, n);
+        self.accumulators.merge_from(stored.accumulators(), &all, &self.groups, n)
+    }
+
+    /// Writes the groups that changed since they were last written.
+    pub(super) fn save(&mut self, home: &mut Home) -> Result<()> {
+        for groups in self.changes.take().chunks(BATCH_ROWS) {
+            let keys = home.key(self.table.keys(groups)?, groups.len());
+            let mut values = self.accumulators.save(groups)?;
+            values.push(Arc::new(Int64Array::from_iter_values(groups.iter().map(|g| self.row_counts[*g as usize]))));
+            home.state.keyed.write(home.namespace, &keys, &values, groups.len())?;
+        }
         Ok(())
     }
 
-    /// Writes the groups that changed since they were last written. `key` are further key columns.
-    pub(super) fn save(&mut self, state: &mut GroupState, namespace: Namespace, key: &[i64]) -> Result<()> {
-        for groups in self.changes.take().chunks(BATCH_ROWS) {
-            let mut keys = self.table.keys(groups)?;
-            keys.extend(key.iter().map(|k| -> ArrayRef { Arc::new(Int64Array::from_value(*k, groups.len())) }));
-            let mut values = self.accumulators.save(groups)?;
-            values.push(Arc::new(Int64Array::from_iter_values(groups.iter().map(|g| self.row_counts[*g as usize]))));
-            state.keyed.write(namespace, &keys, &values, groups.len())?;
+    /// Lets groups leave for the state, those met least first, so that at most `keep` stay.
+    pub(super) fn evict(
+        &mut self,
+        set: &AggregateSet,
+        key_types: &[DataType],
+        keep: usize,
+        home: &mut Home,
+    ) -> Result<()> {
+        let kept = self.recency.hottest(&self.all(), keep);
+        if kept.len() == self.len() {
+            return Ok(());
         }
+        // What has changed is known by numbers that end here.
+        self.save(home)?;
+        self.changes.clear();
+        let mut fresh = GroupTable::new(key_types)?;
+        let mut accumulators = set.accumulators()?;
+        for kept in kept.chunks(BATCH_ROWS) {
+            fresh.intern(&self.table.keys(kept)?, kept.len(), &mut self.groups)?;
+            accumulators.load(&self.accumulators.save(kept)?, home.state.widths(), &self.groups, fresh.len())?;
+        }
+        self.row_counts = kept.iter().map(|g| self.row_counts[*g as usize]).collect();
+        self.cold += (self.table.len() - kept.len()) as u64;
+        (self.table, self.accumulators) = (fresh, accumulators);
+        self.recency.renumber(&kept);
         Ok(())
     }
 
@@ -191,10 +216,26 @@ impl GroupSet {
         self.row_counts.resize(n, 0);
         self.groups.iter().zip(counts.values()).for_each(|(g, c)| self.row_counts[*g as usize] = *c);
         self.rows += counts.values().iter().sum::<i64>();
-        self.accumulators.load(saved, &state.widths, &self.groups, n)
+        self.accumulators.load(saved, state.widths(), &self.groups, n)
     }
 
-    fn all(&self) -> Vec<u32> {
+    /// The key columns of these groups.
+    pub(super) fn keys(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        self.table.keys(groups)
+    }
+
+    /// What the groups hold.
+    pub(super) fn accumulators(&self) -> &Accumulators {
+        &self.accumulators
+    }
+
+    /// The number of rows of each group.
+    pub(super) fn row_counts(&self) -> &[i64] {
+        &self.row_counts
+    }
+
+    /// The numbers of all groups.
+    pub(super) fn all(&self) -> Vec<u32> {
         (0..self.len() as u32).collect()
     }
 
@@ -219,73 +260,4 @@ impl GroupSet {
         let counts = Int64Array::from_iter_values(groups.iter().map(|g| self.row_counts[*g as usize]));
         Ok((columns, Arc::new(counts)))
     }
-}
-
-/// Keys that several group sets share, so that sets which overlap in windows are added by number instead
-/// of by key. It forgets: rebuilt once most of its keys are in no set any more.
-pub(super) struct Dictionary {
-    key_types: Vec<DataType>,
-    table: GroupTable,
-    /// For each set (by slice end) the number here of each of its groups.
-    numbers: BTreeMap<i64, Vec<u32>>,
-}
-
-impl Dictionary {
-    pub(super) fn new(key_types: Vec<DataType>) -> Result<Self> {
-        Ok(Dictionary { table: GroupTable::new(&key_types)?, key_types, numbers: BTreeMap::new() })
-    }
-
-    /// The sum of some sets, named by slice end.
-    pub(super) fn sum<'a>(
-        &mut self,
-        set: &AggregateSet,
-        parts: impl Iterator<Item = (i64, &'a GroupSet)> + Clone,
-    ) -> Result<Summed> {
-        let mut fresh = Vec::new();
-        for (end, part) in parts.clone() {
-            let numbers = self.numbers.entry(end).or_default();
-            if numbers.len() < part.len() {
-                let new: Vec<u32> = (numbers.len() as u32..part.len() as u32).collect();
-                self.table.intern(&part.table.keys(&new)?, new.len(), &mut fresh)?;
-                numbers.extend_from_slice(&fresh);
-            }
-        }
-        let n = self.table.len();
-        let mut summed = Summed { accumulators: set.accumulators()?, row_counts: vec![0; n] };
-        for (end, part) in parts {
-            let numbers = &self.numbers[&end];
-            numbers.iter().zip(&part.row_counts).for_each(|(g, c)| summed.row_counts[*g as usize] += c);
-            summed.accumulators.merge_from(&part.accumulators, &part.all(), numbers, n)?;
-        }
-        Ok(summed)
-    }
-
-    /// The groups of a sum that hold rows, in chunks of a batch.
-    pub(super) fn chunks(&self, summed: &Summed) -> Vec<Vec<u32>> {
-        let live: Vec<u32> = (0..self.table.len() as u32).filter(|g| summed.row_counts[*g as usize] != 0).collect();
-        live.chunks(BATCH_ROWS).map(<[u32]>::to_vec).collect()
-    }
-
-    /// Keys and results of these groups of a sum.
-    pub(super) fn results(&self, summed: &Summed, groups: &[u32]) -> Result<Vec<ArrayRef>> {
-        let mut columns = self.table.keys(groups)?;
-        columns.extend(summed.accumulators.results(groups)?);
-        Ok(columns)
-    }
-
-    /// Forgets the sets up to this slice end, and their keys if `live` are all that is left.
-    pub(super) fn forget(&mut self, expired: i64, live: usize) -> Result<()> {
-        self.numbers = self.numbers.split_off(&expired.saturating_add(1));
-        if self.table.len() > 2 * live + 4_096 {
-            self.table = GroupTable::new(&self.key_types)?;
-            self.numbers.clear();
-        }
-        Ok(())
-    }
-}
-
-/// The sum of some group sets, by the numbers of a [`Dictionary`].
-pub(super) struct Summed {
-    accumulators: Accumulators,
-    row_counts: Vec<i64>,
 }

@@ -103,9 +103,9 @@ impl Operator for LocalWindowAggregate {
         split_by(&batch, &ends, &self.needed, |end, rows| {
             let slice = match slices.entry(end) {
                 std::collections::btree_map::Entry::Occupied(slice) => slice.into_mut(),
-                std::collections::btree_map::Entry::Vacant(place) => place.insert(GroupSet::new(types, set, false)?),
+                std::collections::btree_map::Entry::Vacant(place) => place.insert(GroupSet::new(types, set, None)?),
             };
-            slice.update(set, keys, &rows)
+            slice.update(set, keys, &rows, None)
         })?;
         if self.slices.values().map(GroupSet::len).sum::<usize>() > GROUPS_MAX {
             self.flush(None, out)?;

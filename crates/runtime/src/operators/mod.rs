@@ -5,14 +5,19 @@
 //! nothing here looks at watermarks inside a batch.
 
 mod aggregates;
+mod dictionary;
 mod event_time;
 mod global_window;
 mod group_aggregate;
 mod group_set;
+mod group_state;
 mod local_window;
+mod progress;
+mod recency;
 mod session_aggregate;
 mod session_tvf;
 mod sessions;
+mod stored_fire;
 mod unnest;
 mod window_aggregate;
 mod window_tvf;

@@ -11,8 +11,9 @@ use tidegate_state::Namespace;
 use tidegate_window::{TimeWindow, WindowAssigner};
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
-use super::event_time::{LateCount, Progress, RowTimes, assigner, window_columns};
-use super::group_set::{GroupState, bigint, numbers};
+use super::event_time::{LateCount, RowTimes, assigner, window_columns};
+use super::group_state::{GroupState, bigint, numbers};
+use super::progress::Progress;
 use super::sessions::{Placed, Session, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::state::Changes;
@@ -235,7 +236,7 @@ impl Operator for SessionAggregate {
             return Ok(serde_json::Value::Null);
         }
         self.save()?;
-        Progress { watermark: self.watermark, floor: Timestamp::MIN }.save()
+        Progress::of(self.watermark).save()
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {

@@ -11,12 +11,13 @@ use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt8Array};
 use arrow::compute::interleave;
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
 use tidegate_api::{Batch, Field, Result, Schema, Timestamp, Watermark, WindowSpec};
-use tidegate_state::Namespace;
+use tidegate_state::{KeyGroupRange, Namespace};
 use tidegate_window::{TimeWindow, WindowAssigner};
 
 use super::aggregates::{BATCH_ROWS, column_types, output_batch};
-use super::event_time::{LateCount, Progress, RowTimes, assigner, window_columns};
-use super::group_set::{bigint, numbers};
+use super::event_time::{LateCount, RowTimes, assigner, window_columns};
+use super::group_state::{bigint, numbers};
+use super::progress::Progress;
 use super::sessions::{Placed, Session, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::state::{KeyedLayout, KeyedState};
@@ -168,7 +169,7 @@ impl SessionTableFunction {
     /// Lets rows that were saved wait again.
     fn load(&mut self, saved: &mut Saved) -> Result<()> {
         let mut places: Vec<(i64, Place)> = Vec::new();
-        saved.state.read(Namespace::GLOBAL, |keys, values, rows| {
+        saved.state.read(Namespace::GLOBAL, KeyGroupRange::all(), |keys, values, rows| {
             let order = numbers(keys.last())?.values().to_vec();
             let (times, kinds) = (numbers(values.first())?.values().to_vec(), numbers(values.get(1))?);
             let kinds = UInt8Array::from_iter_values(kinds.values().iter().map(|k| *k as u8));
@@ -296,7 +297,7 @@ impl Operator for SessionTableFunction {
             return Ok(serde_json::Value::Null);
         }
         self.save()?;
-        Progress { watermark: self.watermark, floor: Timestamp::MIN }.save()
+        Progress::of(self.watermark).save()
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {

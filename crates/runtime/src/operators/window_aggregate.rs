@@ -15,8 +15,12 @@ use tidegate_state::Namespace;
 use tidegate_window::{TimeWindow, WindowAssigner};
 
 use super::aggregates::{AggregateSet, Rows, column_types, output_batch, runs_of, split_by};
-use super::event_time::{LateCount, Progress, RowTimes, assigner, timestamps, window_columns};
-use super::group_set::{GroupSet, GroupState, bigint, numbers};
+use super::event_time::{LateCount, RowTimes, assigner, timestamps, window_columns};
+use super::group_set::GroupSet;
+use super::group_state::{GroupState, Home, bigint, numbers};
+use super::progress::{OpenSet, Progress};
+use super::recency::Room;
+use super::stored_fire::StoredFire;
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::window_board::{OpenRows, WindowBoard};
 
@@ -41,6 +45,12 @@ pub(super) struct WindowAggregate {
     schema: Arc<ArrowSchema>,
     /// Open windows, by their end; their start is a key column.
     saved: Option<GroupState>,
+    /// If groups may leave memory.
+    room: Option<Room>,
+    /// The watermark at hand, and the windows it has closed so far.
+    advancing: Option<(Watermark, u64)>,
+    /// A window that does not fit into memory and fires bit by bit.
+    firing: Option<StoredFire>,
 }
 
 impl WindowAggregate {
@@ -57,8 +67,12 @@ impl WindowAggregate {
         };
         let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
         let keys: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
+        let saved = GroupState::open(&ctx.states, "windows", &keys, &[bigint("window_start")], &[], &set)?;
         Ok(WindowAggregate {
-            saved: GroupState::open(&ctx.states, "windows", &keys, &[bigint("window_start")], &[], &set)?,
+            room: saved.as_ref().and_then(GroupState::table_bytes).map(Room::new),
+            saved,
+            advancing: None,
+            firing: None,
             windows,
             source,
             key_types: column_types(input, &spec.keys)?,
@@ -82,12 +96,77 @@ impl WindowAggregate {
     fn add(&mut self, window: TimeWindow, rows: &Rows) -> Result<()> {
         let key = (window.end, window.start);
         if !self.open.contains_key(&key) {
-            let groups = GroupSet::new(&self.key_types, &self.set, self.saved.is_some())?;
+            let groups = GroupSet::new(&self.key_types, &self.set, self.saved.as_ref())?;
             self.open.insert(key, groups);
         }
+        let more = [window.start];
+        let mut home = self.saved.as_mut().map(|state| Home::new(state, window.end, &more));
         match self.open.get_mut(&key) {
-            Some(groups) => groups.update(&self.set, &self.keys, rows),
+            Some(groups) => groups.update(&self.set, &self.keys, rows, home.as_mut()),
             None => Err(Error::internal("a window vanished")),
+        }
+    }
+
+    /// Lets groups leave for the state if the tables have grown too large.
+    fn make_room(&mut self) -> Result<()> {
+        let (Some(state), Some(room)) = (&mut self.saved, &self.room) else { return Ok(()) };
+        let (mut bytes, mut groups) = (0, 0);
+        for set in self.open.values_mut() {
+            bytes += set.bytes()?;
+            groups += set.len();
+        }
+        let Some(keep) = room.keep(bytes, groups) else { return Ok(()) };
+        for ((end, start), set) in &mut self.open {
+            let part = (set.len() as u128 * keep as u128 / groups as u128) as usize;
+            set.evict(&self.set, &self.key_types, part, &mut Home::new(state, *end, &[*start]))?;
+        }
+        Ok(())
+    }
+
+    fn emit(&self, window: TimeWindow, mut columns: Vec<ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
+        columns.extend(window_columns(&self.windows, std::iter::repeat_n(window, rows)));
+        out.batch(Batch::inserts(output_batch(&self.schema, columns, rows)?));
+        Ok(())
+    }
+
+    /// Goes on with the watermark at hand: fires windows until one does not fit into memory, or sends the
+    /// watermark on.
+    fn advance(&mut self, out: &mut Output) -> Result<()> {
+        let Some((watermark, mut closed)) = self.advancing.take() else { return Ok(()) };
+        while let Some(entry) = self.open.first_entry() {
+            let (end, start) = *entry.key();
+            if !self.windows.is_fired(end, watermark.timestamp()) {
+                break;
+            }
+            let (mut groups, window) = (entry.remove(), TimeWindow::new(start, end));
+            if let Some(state) = self.saved.as_mut().filter(|_| groups.cold() > 0) {
+                groups.save(&mut Home::new(state, end, &[start]))?;
+                let count = groups.cold() + groups.len() as u64;
+                self.firing = Some(StoredFire::new(window, vec![end], vec![start], state, count));
+                self.advancing = Some((watermark, closed));
+                return Ok(());
+            }
+            for chunk in groups.chunks() {
+                self.emit(window, groups.results(&chunk)?, chunk.len(), out)?;
+            }
+            self.fired(end)?;
+            closed += 1;
+        }
+        if closed > 0 {
+            self.show();
+        }
+        self.board.passed(watermark, closed);
+        self.watermark = watermark;
+        out.watermark(watermark);
+        Ok(())
+    }
+
+    /// A window with this end has fired. The state of windows that end together goes with the last of them.
+    fn fired(&mut self, end: Timestamp) -> Result<()> {
+        let is_last = self.open.first_key_value().is_none_or(|((next, _), _)| *next != end);
+        match self.saved.as_mut().filter(|_| is_last) {
+            Some(state) => state.keyed.drop_namespace(Namespace(end)),
+            None => Ok(()),
         }
     }
 
@@ -157,47 +236,60 @@ impl Operator for WindowAggregate {
         };
         self.needed = needed;
         self.show();
-        done
+        done?;
+        if self.room.as_mut().is_some_and(|room| room.added(&batch)) { self.make_room() } else { Ok(()) }
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
-        let mut closed = 0;
-        while let Some(entry) = self.open.first_entry() {
-            let (end, start) = *entry.key();
-            if !self.windows.is_fired(end, watermark.timestamp()) {
-                break;
+        self.advancing = Some((watermark, 0));
+        self.advance(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<bool> {
+        let (Some(mut firing), Some(state)) = (self.firing.take(), &mut self.saved) else { return Ok(false) };
+        match firing.next(state, &self.set, &self.key_types)? {
+            Some(results) => {
+                for (columns, rows) in results {
+                    self.emit(firing.window, columns, rows, out)?;
+                }
+                self.firing = Some(firing);
             }
-            let groups = entry.remove();
-            closed += 1;
-            if let Some(saved) = &mut self.saved {
-                saved.keyed.drop_namespace(Namespace(end))?;
-            }
-            for chunk in groups.chunks() {
-                let window = TimeWindow::new(start, end);
-                let mut columns = groups.results(&chunk)?;
-                columns.extend(window_columns(&self.windows, std::iter::repeat_n(window, chunk.len())));
-                out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
+            None => {
+                self.fired(firing.window.end)?;
+                if let Some((_, closed)) = &mut self.advancing {
+                    *closed += 1;
+                }
+                self.advance(out)?;
             }
         }
-        if closed > 0 {
-            self.show();
-        }
-        self.board.passed(watermark, closed);
-        self.watermark = watermark;
-        out.watermark(watermark);
-        Ok(())
+        Ok(true)
     }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
-        let Some(saved) = &mut self.saved else { return Ok(serde_json::Value::Null) };
+        let Some(state) = &mut self.saved else { return Ok(serde_json::Value::Null) };
+        let mut open = Vec::new();
         for ((end, start), groups) in &mut self.open {
-            groups.save(saved, Namespace(*end), &[*start])?;
+            groups.save(&mut Home::new(state, *end, &[*start]))?;
+            open.push(OpenSet::new(state, *end, vec![*start], groups));
         }
-        Progress { watermark: self.watermark, floor: Timestamp::MIN }.save()
+        let progress = Progress::of(self.watermark);
+        if self.room.is_some() { progress.with_open(state, open).save() } else { progress.save() }
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
         let Some(saved) = &self.saved else { return Ok(()) };
+        let progress = Progress::restore(subtasks)?;
+        self.watermark = progress.watermark;
+        if self.room.is_some() {
+            for open in progress.open_in(saved)? {
+                let mut set = GroupSet::new(&self.key_types, &self.set, Some(saved))?;
+                open.leave_cold(&mut set);
+                let start = open.more.first().copied().unwrap_or(Timestamp::MIN);
+                self.open.insert((open.namespace, start), set);
+            }
+            self.show();
+            return Ok(());
+        }
         saved.read_all(|namespace, mut keys, values| {
             let starts = numbers(keys.last())?.values().clone();
             keys.pop();
@@ -205,13 +297,12 @@ impl Operator for WindowAggregate {
                 let part = |columns: &[ArrayRef]| columns.iter().map(|c| c.slice(from, len)).collect::<Vec<_>>();
                 let groups = match self.open.entry((namespace.0, start)) {
                     Entry::Occupied(groups) => groups.into_mut(),
-                    Entry::Vacant(place) => place.insert(GroupSet::new(&self.key_types, &self.set, true)?),
+                    Entry::Vacant(place) => place.insert(GroupSet::new(&self.key_types, &self.set, Some(saved))?),
                 };
                 groups.load(saved, &part(&keys), &part(&values))?;
             }
             Ok(())
         })?;
-        self.watermark = Progress::restore(subtasks)?.watermark;
         self.show();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Files of snapshots: written here, kept elsewhere.
 
 use std::path::Path;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,8 @@ use serde_json::Value;
 use tidegate_api::{Error, Result};
 use tidegate_checkpoint::Barrier;
 use tidegate_checkpoint::manifest::FileRef;
-use tidegate_state::{RunSetDescriptor, RunStore};
+use tidegate_state::RunSetDescriptor;
 
-use super::keyed::failed;
 use super::stores::OpenStore;
 
 /// Where the files of a job's checkpoints go.
@@ -49,40 +48,23 @@ pub(crate) async fn write_store(
     before: usize,
     now_ms: i64,
 ) -> Result<(Value, Vec<FileRef>)> {
-    // One at a time: a store has one flush under way at most.
-    let _writing = open.writing.lock().await;
+    let writing = open.upkeep.writing.lock().await;
     let snapshot = loop {
-        let job = {
-            let mut store = lock(open);
-            match store.take_snapshot(barrier.id.0) {
-                Some(snapshot) => break snapshot,
-                None => store.flush_job(now_ms),
-            }
-        };
-        let job = job.ok_or_else(|| Error::internal("a snapshot waits for nothing"))?;
-        let written = run_blocking(move || job.run()).await?;
-        lock(open).apply_flush(written).map_err(failed)?;
+        if let Some(snapshot) = { open.lock().take_snapshot(barrier.id.0) } {
+            break snapshot;
+        }
+        if !open.flush(now_ms).await? {
+            return Err(Error::internal("a snapshot waits for nothing"));
+        }
     };
+    drop(writing);
     let mut kept = Vec::with_capacity(snapshot.files.len());
     for file in &snapshot.files {
         kept.push(files.put_file(barrier, &file.name, &open.folder.join(&file.name)).await?);
     }
-    if let Some(job) = { lock(open).merge_job(now_ms).map_err(failed)? } {
-        let merged = run_blocking(move || job.run()).await?;
-        lock(open).apply_merge(merged).map_err(failed)?;
-    }
+    open.merge_behind(now_ms);
+    open.trouble()?;
     let stored = StoredRuns { snapshot, first_file: before };
     let stored = serde_json::to_value(stored).map_err(|e| Error::internal(format!("runs cannot be named: {e}")))?;
     Ok((stored, kept))
-}
-
-fn lock(open: &OpenStore) -> MutexGuard<'_, RunStore> {
-    open.store.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> tidegate_state::Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|e| Error::internal(format!("writing state broke: {e}")))?.map_err(failed)
 }

@@ -7,7 +7,8 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use tidegate_api::{Error, Result, Schema};
 use tidegate_state::{
-    DEFAULT_MAX_PARALLELISM, Entry, KeyRange, KeyedStore, Namespace, RunStore, StateError, WriteBatch, key_group,
+    DEFAULT_MAX_PARALLELISM, Entry, KeyGroupRange, KeyedStore, Namespace, RunStore, StateError, Value, WriteBatch,
+    key_group,
 };
 
 use super::codec::{RowDecoder, encode_row};
@@ -40,6 +41,14 @@ pub(crate) struct KeyedState {
     restored_values: Option<Schema>,
 }
 
+/// Rows that a lookup has found.
+pub(crate) struct Found {
+    /// Which of the keys asked for, by position.
+    pub rows: Vec<u32>,
+    /// Value columns, one row for each of `rows`.
+    pub values: Vec<ArrayRef>,
+}
+
 /// Where one row lies in the scratch buffer: key, and value unless the row is removed.
 struct EncodedRow {
     key: std::ops::Range<usize>,
@@ -61,6 +70,16 @@ impl KeyedState {
             store,
             restored_values,
         })
+    }
+
+    /// Its name within the operator.
+    pub(crate) fn name(&self) -> &'static str {
+        self.layout.name
+    }
+
+    /// How many key columns decide the key group.
+    pub(crate) fn partitioned(&self) -> usize {
+        self.layout.partitioned
     }
 
     /// Puts rows of distinct keys in the place of what was there.
@@ -123,6 +142,36 @@ impl KeyedState {
         Ok(groups)
     }
 
+    /// Looks up rows by distinct keys.
+    pub(crate) fn get(&mut self, namespace: Namespace, keys: &[ArrayRef], rows: usize) -> Result<Found> {
+        let stored = self.restored_values.as_ref().unwrap_or(&self.layout.value);
+        let mut values = RowDecoder::new(&types(stored))?;
+        let groups = self.key_groups(keys, rows)?;
+        let mut bytes = Vec::new();
+        let mut encoded: Vec<(std::ops::Range<usize>, u32)> = Vec::with_capacity(rows);
+        for (row, group) in groups.into_iter().enumerate() {
+            let start = bytes.len();
+            bytes.extend_from_slice(&group.to_be_bytes());
+            encode_row(keys, row, &mut bytes)?;
+            encoded.push((start..bytes.len(), row as u32));
+        }
+        encoded.sort_unstable_by(|a, b| bytes[a.0.clone()].cmp(&bytes[b.0.clone()]));
+        let sorted: Vec<&[u8]> = encoded.iter().map(|(key, _)| &bytes[key.clone()]).collect();
+        let (mut found, mut outcome) = (Vec::new(), Ok(()));
+        let mut answer = |index: usize, value: Option<Value<'_>>| {
+            let Some(value) = value else { return };
+            if outcome.is_ok() {
+                outcome = values.read(value.bytes);
+                found.push(encoded[index].1);
+            }
+        };
+        let asked = self.lock().get(namespace, &sorted, i64::MIN, &mut answer);
+        asked.map_err(failed)?;
+        outcome?;
+        let values = self.as_declared(values.finish()?, found.len())?;
+        Ok(Found { rows: found, values })
+    }
+
     /// Forgets a namespace.
     pub(crate) fn drop_namespace(&mut self, namespace: Namespace) -> Result<()> {
         self.lock().drop_namespace(namespace).map_err(failed)
@@ -133,17 +182,19 @@ impl KeyedState {
         self.lock().namespaces()
     }
 
-    /// Gives all rows of a namespace, some thousand at a time: key columns, value columns, number of rows.
+    /// Gives the rows of a namespace that belong to these key groups, some thousand at a time: key columns,
+    /// value columns, number of rows. `take` must not use this state.
     pub(crate) fn read(
         &self,
         namespace: Namespace,
+        key_groups: KeyGroupRange,
         mut take: impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, usize) -> Result<()>,
     ) -> Result<()> {
         let mut keys = RowDecoder::new(&types(&self.layout.key))?;
         let stored = self.restored_values.as_ref().unwrap_or(&self.layout.value);
         let mut values = RowDecoder::new(&types(stored))?;
         let mut outcome = Ok(());
-        let scanned = self.lock().scan(namespace, &KeyRange::all(), i64::MIN, &mut |key, value| {
+        let scanned = self.lock().scan(namespace, &key_groups.keys(), i64::MIN, &mut |key, value| {
             let row = || {
                 keys.read(key.get(2..).unwrap_or_default())?;
                 values.read(value.bytes)?;
@@ -170,8 +221,12 @@ impl KeyedState {
         if rows == 0 {
             return Ok(());
         }
-        let (keys, mut values) = (keys.finish()?, values.finish()?);
-        // Columns that were added or widened since.
+        let keys = keys.finish()?;
+        take(keys, self.as_declared(values.finish()?, rows)?, rows)
+    }
+
+    /// Values as the layout wants them, with columns that were added or widened since they were written.
+    fn as_declared(&self, mut values: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
         for (i, ty) in types(&self.layout.value).iter().enumerate() {
             match values.get_mut(i) {
                 Some(column) if column.data_type() == ty => {}
@@ -179,7 +234,12 @@ impl KeyedState {
                 None => values.push(arrow::array::new_null_array(ty, rows)),
             }
         }
-        take(keys, values, rows)
+        Ok(values)
+    }
+
+    /// The key groups whose rows it holds.
+    pub(crate) fn owned(&self) -> KeyGroupRange {
+        self.lock().key_groups()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, RunStore> {

@@ -10,6 +10,7 @@ mod files;
 mod in_flight;
 mod keyed;
 mod stores;
+mod upkeep;
 
 pub(crate) use changes::Changes;
 pub(crate) use files::{SnapshotFiles, StoredRuns, write_store};
@@ -17,3 +18,4 @@ pub(crate) use in_flight::{decode_elements, encode_element};
 pub(crate) use keyed::{KeyedLayout, KeyedState};
 pub use stores::OperatorStates;
 pub(crate) use stores::{OpenStore, OpenedStore, StoreFactory};
+pub(crate) use upkeep::NowMs;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_api::{Result, Schema};
+use tidegate_api::{Error, Result, Schema};
 use tidegate_checkpoint::manifest::{StateKind, StateSchema};
 use tidegate_state::RunStore;
 
@@ -34,8 +34,18 @@ pub(crate) struct OpenStore {
     pub store: Arc<Mutex<RunStore>>,
     /// Where its files are.
     pub folder: PathBuf,
-    /// Held by whoever writes its files.
+    pub upkeep: Upkeep,
+}
+
+/// Who sees to a store's files at the moment, and what came of it.
+#[derive(Clone, Default)]
+pub(crate) struct Upkeep {
+    /// Held by whoever flushes.
     pub writing: Arc<tokio::sync::Mutex<()>>,
+    /// Held by whoever merges.
+    pub merging: Arc<tokio::sync::Mutex<()>>,
+    /// The first failure that nobody has heard of.
+    pub trouble: Arc<Mutex<Option<Error>>>,
 }
 
 /// What an operator keeps beyond its life; without checkpoints it keeps nothing.
@@ -46,13 +56,22 @@ pub struct OperatorStates {
 
 struct Kept {
     factory: Box<dyn StoreFactory>,
+    /// Memory in bytes that the operator's tables may take; what does not fit stays in the stores alone.
+    /// Without it everything stays in memory.
+    table_bytes: Option<usize>,
     open: Mutex<Vec<OpenStore>>,
 }
 
 impl OperatorStates {
-    /// States in the stores of this factory.
-    pub(crate) fn new(factory: Box<dyn StoreFactory>) -> OperatorStates {
-        OperatorStates { kept: Some(Arc::new(Kept { factory, open: Mutex::default() })) }
+    /// States in the stores of this factory. `table_bytes` is the memory that the operator's tables may take,
+    /// if what does not fit is to stay in the stores alone.
+    pub(crate) fn new(factory: Box<dyn StoreFactory>, table_bytes: Option<usize>) -> OperatorStates {
+        OperatorStates { kept: Some(Arc::new(Kept { factory, table_bytes, open: Mutex::default() })) }
+    }
+
+    /// Memory in bytes that the operator's tables may take; `None` if everything stays in memory.
+    pub(crate) fn table_bytes(&self) -> Option<usize> {
+        self.kept.as_ref()?.table_bytes
     }
 
     /// Whether anything is kept.
@@ -65,7 +84,7 @@ impl OperatorStates {
         let Some(kept) = &self.kept else { return Ok(None) };
         let OpenedStore { store, folder, restored } = kept.factory.open(&layout)?;
         let store = Arc::new(Mutex::new(store));
-        kept.lock().push(OpenStore { layout: layout.clone(), store: store.clone(), folder, writing: Arc::default() });
+        kept.lock().push(OpenStore { layout: layout.clone(), store: store.clone(), folder, upkeep: Upkeep::default() });
         KeyedState::new(layout, store, restored).map(Some)
     }
 

@@ -47,6 +47,11 @@ impl ByteKeys {
         self.ends.reserve(keys);
     }
 
+    /// Memory in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.table.allocation_size() + self.ends.capacity() * size_of::<usize>() + self.data.capacity()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

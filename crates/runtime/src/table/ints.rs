@@ -58,6 +58,11 @@ impl IntKeys {
         self.keys.reserve(keys);
     }
 
+    /// Memory in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.table.allocation_size() + self.keys.capacity() * size_of::<i64>()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }

@@ -69,6 +69,15 @@ impl GroupTable {
         }
     }
 
+    /// Memory in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.keys {
+            Keys::Nothing { .. } => 0,
+            Keys::Text(keys) | Keys::Rows { keys, .. } => keys.memory_bytes(),
+            Keys::Int(keys) => keys.memory_bytes(),
+        }
+    }
+
     /// The group of each row; new keys get new numbers. `groups` is overwritten.
     pub fn intern(&mut self, columns: &[ArrayRef], rows: usize, groups: &mut Vec<u32>) -> Result<()> {
         groups.clear();

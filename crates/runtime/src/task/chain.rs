@@ -93,6 +93,27 @@ impl OperatorChain {
         Ok(())
     }
 
+    /// Has one operator go on with what its last call left to do; false if there is none.
+    pub(crate) fn resume(&mut self) -> Result<bool> {
+        // Parents first: what they have left to do comes before what their children will be given.
+        for link in 0..self.links.len() {
+            if self.resume_at(link)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn resume_at(&mut self, link: usize) -> Result<bool> {
+        let LinkOperator::Operator(operator) = &mut self.links[link].operator else { return Ok(false) };
+        let mut out = Output::default();
+        let resumed = operator.resume(&mut out)?;
+        for element in out.take() {
+            self.emit(link, element)?;
+        }
+        Ok(resumed)
+    }
+
     /// Counts rows that a source has read.
     pub(crate) fn count_read(&mut self, rows: usize) {
         self.links[0].metrics.records_in.add(rows as u64);
@@ -124,7 +145,14 @@ impl OperatorChain {
                 }
                 return Ok(());
             }
-            LinkOperator::Operator(operator) => operator,
+            LinkOperator::Operator(_) => {
+                // It is called with nothing left to do.
+                while self.resume_at(link)? {}
+                match &mut self.links[link].operator {
+                    LinkOperator::Operator(operator) => operator,
+                    LinkOperator::Head | LinkOperator::Sink(_) => return Ok(()),
+                }
+            }
         };
         let mut out = Output::default();
         let mut after = None;

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::operator::OperatorStates;
-use crate::state::{OpenStore, SnapshotFiles, encode_element, write_store};
+use crate::state::{NowMs, OpenStore, SnapshotFiles, encode_element, write_store};
 
 /// What the coordinator tells a task.
 #[derive(Clone, Debug)]
@@ -48,10 +48,12 @@ pub(crate) struct TaskCheckpoints {
     pub key_groups: KeyGroupRange,
     /// For each channel: input of the head operator and subtask of the sender.
     pub senders: Vec<(u32, u32)>,
-    pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    pub now_ms: NowMs,
     /// Snapshots whose alignment is not over: who waits for what it has overtaken.
     aligning: BTreeMap<CheckpointId, oneshot::Sender<Vec<(usize, StreamElement)>>>,
     writers: JoinSet<()>,
+    /// Stores whose operators let state leave memory, so that they fill between checkpoints.
+    filling: Vec<OpenStore>,
 }
 
 /// What a source adds to a snapshot.
@@ -97,9 +99,11 @@ impl TaskCheckpoints {
         links: Vec<LinkIdentity>,
         key_groups: KeyGroupRange,
         senders: Vec<(u32, u32)>,
-        now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+        now_ms: NowMs,
     ) -> TaskCheckpoints {
+        let fills = |link: &&LinkIdentity| link.states.table_bytes().is_some();
         TaskCheckpoints {
+            filling: links.iter().filter(fills).flat_map(|link| link.states.open()).collect(),
             task,
             facts,
             files,
@@ -115,6 +119,14 @@ impl TaskCheckpoints {
     /// Wall clock in milliseconds.
     pub(crate) fn now_ms(&self) -> i64 {
         (self.now_ms)()
+    }
+
+    /// Has stores that fill between checkpoints write what they hold to files, and waits if they do not keep up.
+    pub(crate) async fn keep_up(&self) -> Result<()> {
+        for store in &self.filling {
+            store.keep_up(&self.now_ms).await?;
+        }
+        Ok(())
     }
 
     /// Begins a snapshot; `watermark` is the task's input watermark.
@@ -241,7 +253,7 @@ struct Writer {
     task: TaskId,
     files: Arc<dyn SnapshotFiles>,
     senders: Vec<(u32, u32)>,
-    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    now_ms: NowMs,
     /// When the barrier was handled, and when the state had been taken.
     seen_ms: i64,
     taken_ms: i64,

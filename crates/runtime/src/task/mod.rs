@@ -76,13 +76,26 @@ impl Task {
     /// Gives an element to the head operator and carries out what follows from it.
     pub(crate) async fn feed(&mut self, input: usize, element: StreamElement) -> Result<()> {
         self.chain.feed_head(input, element)?;
-        self.carry_out().await
+        self.carry_out().await?;
+        self.carry_on().await
     }
 
     /// Emits an element of the head, a source, and carries out what follows from it.
     pub(crate) async fn emit(&mut self, element: StreamElement) -> Result<()> {
         self.chain.emit_head(element)?;
-        self.carry_out().await
+        self.carry_out().await?;
+        self.carry_on().await
+    }
+
+    /// Has operators go on with what is too much for one call, and stores write what they hold.
+    async fn carry_on(&mut self) -> Result<()> {
+        while self.chain.resume()? {
+            self.carry_out().await?;
+        }
+        match &self.checkpoints {
+            Some(checkpoints) => checkpoints.keep_up().await,
+            None => Ok(()),
+        }
     }
 
     async fn carry_out(&mut self) -> Result<()> {

@@ -72,23 +72,45 @@ struct Rig {
     metrics: Arc<MetricGroup>,
     spec: (OperatorSpec, Schema, Schema),
     stores: TestStores,
-    /// The same operator, replaced by one restored from its checkpoint after every element.
-    twin: Option<Box<Rig>>,
+    /// The same operator under other circumstances.
+    twins: Vec<(Twin, Rig)>,
+}
+
+/// Circumstances that make no difference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Twin {
+    /// Replaced by one restored from its checkpoint after every element.
+    Restored,
+    /// With no memory for groups: they leave after every batch.
+    OnDisk,
+    /// Both.
+    RestoredOnDisk,
+    /// Restored after every element, now in memory, now on disk.
+    Moving,
 }
 
 impl Rig {
     fn new(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
         let mut rig = Rig::alone(spec, input, output);
-        rig.twin = Some(Box::new(Rig::alone(spec, input, output)));
+        let twin = |twin: Twin| {
+            let on_disk = matches!(twin, Twin::OnDisk | Twin::RestoredOnDisk);
+            (twin, Rig::limited(spec, input, output, on_disk.then_some(0)))
+        };
+        rig.twins = [Twin::Restored, Twin::OnDisk, Twin::RestoredOnDisk, Twin::Moving].map(twin).into();
         rig
     }
 
     fn alone(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
+        Rig::limited(spec, input, output, None)
+    }
+
+    fn limited(spec: &OperatorSpec, input: &Schema, output: &Schema, table_bytes: Option<usize>) -> Rig {
         let spec = (spec.clone(), input.clone(), output.clone());
         let stores = TestStores::default();
+        stores.limit(table_bytes);
         let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
         let operator = make(&spec, &stores, late.clone(), metrics.clone());
-        Rig { operator, late, metrics, spec, stores, twin: None }
+        Rig { operator, late, metrics, spec, stores, twins: Vec::new() }
     }
 
     fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
@@ -99,6 +121,7 @@ impl Rig {
             StreamElement::EndOfInput => self.operator.end_of_input(&mut out).unwrap(),
             StreamElement::Status(_) => {}
         }
+        while self.operator.resume(&mut out).unwrap() {}
         out.take()
     }
 
@@ -114,24 +137,33 @@ impl Rig {
         out.take()
     }
 
-    /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out. The twin gives
+    /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out. The twins give
     /// the same.
     fn run(&mut self, script: &str) -> Vec<String> {
         let out: Vec<_> = elements(script).into_iter().flat_map(|e| self.feed(e)).collect();
         let out = lines(&out);
-        if let Some(mut twin) = self.twin.take() {
-            let fed = elements(script).into_iter().flat_map(|e| {
-                let mut fed = twin.feed(e);
-                fed.extend(twin.replace());
-                fed
-            });
-            let restored = lines(&fed.collect::<Vec<_>>());
+        let late = self.late();
+        for (twin, rig) in &mut self.twins {
+            let theirs = lines(&rig.run_as(*twin, elements(script)));
             // A first phase lets go of its partials at a barrier; they only come in other portions.
             if !matches!(self.spec.0, OperatorSpec::LocalWindowAggregate(_)) {
-                assert_eq!(in_order_of_time(&restored), in_order_of_time(&out), "restored after every element");
-                assert_eq!(twin.late(), self.late(), "late rows");
+                assert_eq!(in_order_of_time(&theirs), in_order_of_time(&out), "{twin:?}");
+                assert_eq!(rig.late(), late, "late rows, {twin:?}");
             }
-            self.twin = Some(twin);
+        }
+        out
+    }
+
+    fn run_as(&mut self, twin: Twin, elements: Vec<StreamElement>) -> Vec<StreamElement> {
+        let mut out = Vec::new();
+        for (i, element) in elements.into_iter().enumerate() {
+            out.extend(self.feed(element));
+            if twin == Twin::Moving {
+                self.stores.limit((i % 2 == 0).then_some(0));
+            }
+            if twin != Twin::OnDisk {
+                out.extend(self.replace());
+            }
         }
         out
     }

@@ -20,6 +20,8 @@ pub(super) struct TestStores {
 struct Kept {
     dir: MemoryDir,
     attempt: u64,
+    /// Memory for tables, if groups may leave it.
+    table_bytes: Option<usize>,
     snapshots: BTreeMap<String, RunSetDescriptor>,
     /// Of the operator made last.
     states: OperatorStates,
@@ -28,11 +30,16 @@ struct Kept {
 impl TestStores {
     /// What a new operator is given.
     pub(super) fn states(&self) -> OperatorStates {
-        let states = OperatorStates::new(Box::new(self.clone()));
         let mut kept = self.kept.lock().unwrap();
+        let states = OperatorStates::new(Box::new(self.clone()), kept.table_bytes);
         kept.attempt += 1;
         kept.states = states.clone();
         states
+    }
+
+    /// From the next operator on, tables have this much memory.
+    pub(super) fn limit(&self, table_bytes: Option<usize>) {
+        self.kept.lock().unwrap().table_bytes = table_bytes;
     }
 
     /// Takes a snapshot of every store that the last operator opened.

@@ -1,0 +1,116 @@
+//! How far a window operator has come, and what it has open: part of a checkpoint.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_api::{Error, Result, Timestamp, Watermark};
+use tidegate_state::KeyGroupRange;
+
+use super::group_set::GroupSet;
+use super::group_state::{GroupState, numbers};
+
+/// How far a subtask of a window operator has come; part of a checkpoint, so that what was late stays late
+/// and no window fires twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Progress {
+    pub(super) watermark: Watermark,
+    /// Windows that end here or earlier have fired.
+    pub(super) floor: Timestamp,
+    /// What is open, if groups may leave memory: a restored operator need not read its state to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) open: Option<OpenSets>,
+}
+
+/// The group sets of a subtask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OpenSets {
+    key_groups: KeyGroupRange,
+    sets: Vec<OpenSet>,
+}
+
+/// A group set in a state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OpenSet {
+    /// Name of the state.
+    state: String,
+    pub(super) namespace: i64,
+    /// What makes its groups distinct in the namespace.
+    pub(super) more: Vec<i64>,
+    groups: u64,
+    rows: i64,
+}
+
+impl OpenSet {
+    /// A set that has been saved.
+    pub(super) fn new(state: &GroupState, namespace: i64, more: Vec<i64>, set: &GroupSet) -> OpenSet {
+        let groups = set.cold() + set.len() as u64;
+        OpenSet { state: state.keyed.name().to_owned(), namespace, more, groups, rows: set.rows() }
+    }
+
+    /// Leaves its groups where they are.
+    pub(super) fn leave_cold(&self, set: &mut GroupSet) {
+        set.add_cold(self.groups, self.rows);
+    }
+}
+
+impl Progress {
+    /// Progress without windows that fire by a floor.
+    pub(super) fn of(watermark: Watermark) -> Progress {
+        Progress { watermark, floor: Timestamp::MIN, open: None }
+    }
+
+    /// With what is open in the key groups of `state`.
+    pub(super) fn with_open(self, state: &GroupState, sets: Vec<OpenSet>) -> Progress {
+        Progress { open: Some(OpenSets { key_groups: state.keyed.owned(), sets }), ..self }
+    }
+
+    pub(super) fn save(self) -> Result<serde_json::Value> {
+        serde_json::to_value(self).map_err(|e| Error::internal(format!("progress cannot be saved: {e}")))
+    }
+
+    /// The progress of a subtask that takes over from these. At an aligned barrier they all are equally far;
+    /// the least of them loses no row in any case.
+    pub(super) fn restore(subtasks: &[serde_json::Value]) -> Result<Progress> {
+        let read = |value: &serde_json::Value| serde_json::from_value::<Progress>(value.clone());
+        let all = subtasks.iter().filter(|value| !value.is_null()).map(read).collect::<Result<Vec<_>, _>>();
+        let mut all = all.map_err(|e| Error::job(format!("The checkpoint's window progress cannot be read: {e}.")))?;
+        Ok(Progress {
+            watermark: all.iter().map(|p| p.watermark).min().unwrap_or(Watermark::MIN),
+            floor: all.iter().map(|p| p.floor).min().unwrap_or(Timestamp::MIN),
+            open: if all.len() == 1 { all.remove(0).open } else { None },
+        })
+    }
+
+    /// What is open in this state: as it was saved by a subtask of the same key groups, or else as the state's
+    /// rows say.
+    pub(super) fn open_in(&self, state: &GroupState) -> Result<Vec<OpenSet>> {
+        let saved = self.open.as_ref().filter(|open| open.key_groups == state.keyed.owned());
+        match saved {
+            Some(open) => {
+                let name = state.keyed.name();
+                Ok(open.sets.iter().filter(|set| set.state == name).cloned().collect())
+            }
+            None => count(state),
+        }
+    }
+}
+
+/// Counts what a state holds.
+fn count(state: &GroupState) -> Result<Vec<OpenSet>> {
+    let mut counted: BTreeMap<(i64, Vec<i64>), (u64, i64)> = BTreeMap::new();
+    state.read_all(|namespace, keys, values| {
+        let more = keys[state.keyed.partitioned()..].iter().map(|column| numbers(Some(column)));
+        let more = more.collect::<Result<Vec<_>>>()?;
+        let row_counts = numbers(values.get(state.widths().iter().sum::<usize>()))?;
+        for row in 0..row_counts.len() {
+            let more = more.iter().map(|column| column.value(row)).collect();
+            let (groups, rows) = counted.entry((namespace.0, more)).or_default();
+            *groups += 1;
+            *rows += row_counts.value(row);
+        }
+        Ok(())
+    })?;
+    let name = state.keyed.name();
+    let set = |((namespace, more), (groups, rows))| OpenSet { state: name.to_owned(), namespace, more, groups, rows };
+    Ok(counted.into_iter().map(set).collect())
+}
