@@ -126,6 +126,9 @@ pub struct OperatorContext {
     pub metrics: Arc<MetricGroup>,
     /// Wall clock in milliseconds, for processing-time functions.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// After how many milliseconds without a row an operator without windows forgets a key
+    /// (`table.exec.state.ttl`); `None` is never.
+    pub state_ttl_ms: Option<i64>,
     /// Who is told about late rows.
     pub late: Arc<dyn LateListener>,
     /// Where it keeps what outlives it.

@@ -35,6 +35,7 @@ fn defaults_are_flinks() {
             num_retained: 1,
             retention: Retention::NoExternalized,
             backend: Backend::HashMap,
+            managed_bytes: 512 << 20,
             incremental: false,
             restore: None,
             history: 10,

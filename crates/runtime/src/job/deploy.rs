@@ -315,6 +315,7 @@ impl<'a> Builder<'a> {
                     zone: self.zone(),
                     metrics,
                     now_ms: Arc::new(move || clock.now_ms()),
+                    state_ttl_ms: Some(self.graph.config.duration_ms("table.exec.state.ttl", 0)?).filter(|ms| *ms > 0),
                     late: late.clone(),
                     states: states.clone(),
                     windows: self.boards.window(node, index),

@@ -13,11 +13,12 @@ use arrow::compute::{SortOptions, interleave, take};
 use arrow::datatypes::{DataType, Schema as ArrowSchema};
 use tidegate_api::graph::GroupAggregateSpec;
 use tidegate_api::{Batch, Field, Result, RowKind, Schema};
-use tidegate_state::Namespace;
+use tidegate_state::{KeyGroupRange, Namespace};
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
 use super::group_state::{GroupState, numbers};
 use super::recency::{GroupSize, Recency, Room};
+use super::ttl::TimeToLive;
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::state::Changes;
 use crate::table::GroupTable;
@@ -72,6 +73,8 @@ pub(super) struct GroupAggregate {
     room: Option<Room>,
     recency: Recency,
     size: GroupSize,
+    /// If keys expire.
+    ttl: Option<TimeToLive>,
 }
 
 impl GroupAggregate {
@@ -92,6 +95,7 @@ impl GroupAggregate {
             recency: Recency::new(room.is_some()),
             room,
             size: GroupSize::default(),
+            ttl: ctx.state_ttl_ms.map(|ms| TimeToLive::new(ms, ctx.now_ms.clone())),
             saved,
             keys: spec.keys.clone(),
             table: GroupTable::new(&key_types)?,
@@ -129,7 +133,19 @@ impl GroupAggregate {
 
     /// True if keys have no accumulators: a key that is there is all there is to it.
     fn is_distinct(&self) -> bool {
-        self.set.len() == 0 && !self.updating_input
+        self.set.len() == 0 && !self.updating_input && self.ttl.is_none()
+    }
+
+    /// Forgets the groups of these keys that have expired.
+    fn expire(&mut self, keys: impl Iterator<Item = u32>) {
+        let Some(ttl) = &self.ttl else { return };
+        for key in keys {
+            let slot = &mut self.slot_of[key as usize];
+            if *slot != NO_SLOT && ttl.is_expired(*slot) {
+                *slot = NO_SLOT;
+                self.dead += 1;
+            }
+        }
     }
 
     /// Has groups of new keys back from the state. Returns these keys, ascending.
@@ -144,7 +160,7 @@ impl GroupAggregate {
             let found = saved.keyed.get(Namespace::GLOBAL, &self.table.keys(new)?, new.len())?;
             let keys: Vec<u32> = found.rows.iter().map(|row| new[*row as usize]).collect();
             self.cold = self.cold.saturating_sub(keys.len() as u64);
-            self.add_saved(&keys, &found.values, saved.widths())?;
+            self.add_saved(&keys, &found.values, &found.expires_ms, saved.widths())?;
             back.extend(keys);
         }
         self.saved = Some(saved);
@@ -180,6 +196,9 @@ impl GroupAggregate {
             }
             self.row_counts[*slot as usize] += if batch.kind(*row as usize).is_addition() { 1 } else { -1 };
             slots.push(*slot);
+            if let Some(ttl) = &mut self.ttl {
+                ttl.write(*slot);
+            }
         }
         (slots, self.row_counts.len() > known)
     }
@@ -223,7 +242,8 @@ impl GroupAggregate {
                 self.dead += 1;
             } else if *slot >= first_new {
                 change(RowKind::Insert, before + 1);
-            } else if !same[i] {
+            // Those below forget a key that is not heard of, so with a time to live every row is passed on.
+            } else if !same[i] || self.ttl.is_some() {
                 if self.emit_update_before {
                     change(RowKind::UpdateBefore, before);
                 }
@@ -267,22 +287,36 @@ impl GroupAggregate {
             };
             let mut values = self.accumulators.save(&slots)?;
             values.push(Arc::new(Int64Array::from(counts)));
-            saved.keyed.write(Namespace::GLOBAL, &self.table.keys(&live)?, &values, live.len())?;
+            let expires_ms = self.ttl.as_ref().map(|ttl| ttl.of(&slots));
+            let keys = self.table.keys(&live)?;
+            saved.keyed.write_until(Namespace::GLOBAL, &keys, &values, live.len(), expires_ms.as_deref())?;
             saved.keyed.remove(Namespace::GLOBAL, &self.table.keys(&gone)?, gone.len())?;
         }
         Ok(())
     }
 
     /// Adds groups that were saved.
-    fn load(&mut self, keys: &[ArrayRef], values: &[ArrayRef], widths: &[usize]) -> Result<()> {
+    fn load(
+        &mut self,
+        keys: &[ArrayRef],
+        values: &[ArrayRef],
+        expires_ms: &[Option<i64>],
+        widths: &[usize],
+    ) -> Result<()> {
         let rows = numbers(values.last())?.len();
         let mut groups = Vec::new();
         self.table.intern(keys, rows, &mut groups)?;
-        self.add_saved(&groups, values, widths)
+        self.add_saved(&groups, values, expires_ms, widths)
     }
 
     /// Gives keys of the table what was saved of them.
-    fn add_saved(&mut self, groups: &[u32], values: &[ArrayRef], widths: &[usize]) -> Result<()> {
+    fn add_saved(
+        &mut self,
+        groups: &[u32],
+        values: &[ArrayRef],
+        expires_ms: &[Option<i64>],
+        widths: &[usize],
+    ) -> Result<()> {
         let row_counts = numbers(values.last())?;
         if self.is_distinct() {
             return Ok(());
@@ -292,10 +326,16 @@ impl GroupAggregate {
         let slots: Vec<u32> = (first..first + groups.len() as u32).collect();
         groups.iter().zip(&slots).for_each(|(group, slot)| self.slot_of[*group as usize] = *slot);
         self.row_counts.extend(row_counts.values());
+        if let Some(ttl) = &mut self.ttl {
+            ttl.add(expires_ms);
+        }
         self.accumulators.load(&values[..values.len() - 1], widths, &slots, self.row_counts.len())
     }
 
     fn end_batch(&mut self, batch: &Batch) -> Result<()> {
+        if self.ttl.as_mut().is_some_and(TimeToLive::is_sweep_due) {
+            self.expire(0..self.slot_of.len() as u32);
+        }
         self.forget_dead()?;
         if self.room.as_mut().is_some_and(|room| room.added(batch)) { self.make_room() } else { Ok(()) }
     }
@@ -325,6 +365,9 @@ impl GroupAggregate {
         }
         self.row_counts = old.iter().map(|slot| self.row_counts[*slot as usize]).collect();
         (self.table, self.accumulators, self.slot_of) = (table, accumulators, slot_of);
+        if let Some(ttl) = &mut self.ttl {
+            ttl.renumber(&old);
+        }
         self.seen = Vec::new();
         self.dead = 0;
         self.recency.renumber(kept);
@@ -376,6 +419,12 @@ fn equal_rows(before: &[ArrayRef], after: &[ArrayRef], rows: usize) -> Result<Ve
 
 impl Operator for GroupAggregate {
     fn process_batch(&mut self, _: usize, batch: Batch, out: &mut Output) -> Result<()> {
+        if let Some(ttl) = &mut self.ttl {
+            let now_ms = ttl.read_clock();
+            if let Some(saved) = &mut self.saved {
+                saved.keyed.advance_clock(now_ms);
+            }
+        }
         let known = self.table.len();
         let key_columns: Vec<ArrayRef> = self.keys.iter().map(|k| batch.columns.column(*k).clone()).collect();
         self.table.intern(&key_columns, batch.num_rows(), &mut self.groups)?;
@@ -389,6 +438,11 @@ impl Operator for GroupAggregate {
         }
         self.changes.mark(&self.groups, self.table.len());
         self.slot_of.resize(self.table.len(), NO_SLOT);
+        if self.ttl.is_some() {
+            let groups = std::mem::take(&mut self.groups);
+            self.expire(groups.iter().copied());
+            self.groups = groups;
+        }
         let mut work = Work::default();
         for rows in self.rounds() {
             self.round(&batch, rows, &mut work)?;
@@ -412,7 +466,14 @@ impl Operator for GroupAggregate {
                 Ok(())
             }
             Some(_) => Ok(()),
-            None => saved.read_all(|_, keys, values| self.load(&keys, &values, saved.widths())),
+            None => {
+                for namespace in saved.keyed.namespaces() {
+                    saved.keyed.read(namespace, KeyGroupRange::all(), |keys, values, expires_ms| {
+                        self.load(&keys, &values, expires_ms, saved.widths())
+                    })?;
+                }
+                Ok(())
+            }
         };
         self.saved = Some(saved);
         loaded

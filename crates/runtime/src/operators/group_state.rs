@@ -99,7 +99,8 @@ impl<'a> Home<'a> {
         set: &AggregateSet,
         mut take: impl FnMut(StoredGroups) -> Result<()>,
     ) -> Result<()> {
-        self.state.keyed.read(self.namespace, key_groups, |mut keys, mut values, mut rows| {
+        self.state.keyed.read(self.namespace, key_groups, |mut keys, mut values, rows| {
+            let mut rows = rows.len();
             let mine = self.mine(&mut keys)?;
             if let Some(mine) = mine {
                 keys = keys.iter().map(|column| filter(column, &mine)).collect::<Result<_, _>>()?;

@@ -18,6 +18,7 @@ mod session_aggregate;
 mod session_tvf;
 mod sessions;
 mod stored_fire;
+mod ttl;
 mod unnest;
 mod window_aggregate;
 mod window_tvf;

@@ -170,6 +170,7 @@ impl SessionTableFunction {
     fn load(&mut self, saved: &mut Saved) -> Result<()> {
         let mut places: Vec<(i64, Place)> = Vec::new();
         saved.state.read(Namespace::GLOBAL, KeyGroupRange::all(), |keys, values, rows| {
+            let rows = rows.len();
             let order = numbers(keys.last())?.values().to_vec();
             let (times, kinds) = (numbers(values.first())?.values().to_vec(), numbers(values.get(1))?);
             let kinds = UInt8Array::from_iter_values(kinds.values().iter().map(|k| *k as u8));

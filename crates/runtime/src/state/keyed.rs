@@ -37,6 +37,8 @@ pub(crate) struct KeyedState {
     partition_schema: SchemaRef,
     hasher: KeyHasher,
     store: Arc<Mutex<RunStore>>,
+    /// Rows that expire at this time or earlier are not there any more.
+    now_ms: i64,
     /// Types the values had when they were written by the job that was restored.
     restored_values: Option<Schema>,
 }
@@ -47,12 +49,15 @@ pub(crate) struct Found {
     pub rows: Vec<u32>,
     /// Value columns, one row for each of `rows`.
     pub values: Vec<ArrayRef>,
+    /// When each expires.
+    pub expires_ms: Vec<Option<i64>>,
 }
 
 /// Where one row lies in the scratch buffer: key, and value unless the row is removed.
 struct EncodedRow {
     key: std::ops::Range<usize>,
     value: Option<std::ops::Range<usize>>,
+    expires_ms: Option<i64>,
 }
 
 impl KeyedState {
@@ -68,6 +73,7 @@ impl KeyedState {
             partition_schema: partition.to_arrow(),
             layout,
             store,
+            now_ms: i64::MIN,
             restored_values,
         })
     }
@@ -82,6 +88,11 @@ impl KeyedState {
         self.layout.partitioned
     }
 
+    /// From now on, rows that expire at `now_ms` or earlier are not found.
+    pub(crate) fn advance_clock(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+    }
+
     /// Puts rows of distinct keys in the place of what was there.
     pub(crate) fn write(
         &mut self,
@@ -90,7 +101,19 @@ impl KeyedState {
         values: &[ArrayRef],
         rows: usize,
     ) -> Result<()> {
-        self.change(namespace, keys, rows, |row, into| {
+        self.write_until(namespace, keys, values, rows, None)
+    }
+
+    /// The same; row `i` expires at `expires_ms[i]`.
+    pub(crate) fn write_until(
+        &mut self,
+        namespace: Namespace,
+        keys: &[ArrayRef],
+        values: &[ArrayRef],
+        rows: usize,
+        expires_ms: Option<&[i64]>,
+    ) -> Result<()> {
+        self.change(namespace, keys, rows, expires_ms, |row, into| {
             encode_row(values, row, into)?;
             Ok(true)
         })
@@ -98,7 +121,7 @@ impl KeyedState {
 
     /// Removes the rows of these distinct keys.
     pub(crate) fn remove(&mut self, namespace: Namespace, keys: &[ArrayRef], rows: usize) -> Result<()> {
-        self.change(namespace, keys, rows, |_, _| Ok(false))
+        self.change(namespace, keys, rows, None, |_, _| Ok(false))
     }
 
     /// Encodes a row for each key; `value` says whether there is one.
@@ -107,6 +130,7 @@ impl KeyedState {
         namespace: Namespace,
         keys: &[ArrayRef],
         rows: usize,
+        expires_ms: Option<&[i64]>,
         value: impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
     ) -> Result<()> {
         if rows == 0 {
@@ -121,12 +145,17 @@ impl KeyedState {
             encode_row(keys, row, &mut bytes)?;
             let middle = bytes.len();
             let has_value = value(row, &mut bytes)?;
-            encoded.push(EncodedRow { key: start..middle, value: has_value.then_some(middle..bytes.len()) });
+            let expires_ms = expires_ms.map(|all| all[row]);
+            let value = has_value.then_some(middle..bytes.len());
+            encoded.push(EncodedRow { key: start..middle, value, expires_ms });
         }
         encoded.sort_unstable_by(|a, b| bytes[a.key.clone()].cmp(&bytes[b.key.clone()]));
         let mut batch = WriteBatch::with_capacity(rows, bytes.len());
         for row in &encoded {
-            let entry = row.value.clone().map_or(Entry::delete(), |value| Entry::put(&bytes[value]));
+            let entry = row.value.clone().map_or(Entry::delete(), |value| {
+                let put = Entry::put(&bytes[value]);
+                row.expires_ms.map_or(put, |at| put.expiring_at(at))
+            });
             batch.push(&bytes[row.key.clone()], entry).map_err(failed)?;
         }
         self.lock().write(namespace, batch).map_err(failed)
@@ -157,19 +186,20 @@ impl KeyedState {
         }
         encoded.sort_unstable_by(|a, b| bytes[a.0.clone()].cmp(&bytes[b.0.clone()]));
         let sorted: Vec<&[u8]> = encoded.iter().map(|(key, _)| &bytes[key.clone()]).collect();
-        let (mut found, mut outcome) = (Vec::new(), Ok(()));
+        let (mut found, mut expires_ms, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
         let mut answer = |index: usize, value: Option<Value<'_>>| {
             let Some(value) = value else { return };
             if outcome.is_ok() {
                 outcome = values.read(value.bytes);
                 found.push(encoded[index].1);
+                expires_ms.push(value.expires_ms);
             }
         };
-        let asked = self.lock().get(namespace, &sorted, i64::MIN, &mut answer);
+        let asked = self.lock().get(namespace, &sorted, self.now_ms, &mut answer);
         asked.map_err(failed)?;
         outcome?;
         let values = self.as_declared(values.finish()?, found.len())?;
-        Ok(Found { rows: found, values })
+        Ok(Found { rows: found, values, expires_ms })
     }
 
     /// Forgets a namespace.
@@ -183,46 +213,51 @@ impl KeyedState {
     }
 
     /// Gives the rows of a namespace that belong to these key groups, some thousand at a time: key columns,
-    /// value columns, number of rows. `take` must not use this state.
+    /// value columns, and when each row expires. `take` must not use this state.
     pub(crate) fn read(
         &self,
         namespace: Namespace,
         key_groups: KeyGroupRange,
-        mut take: impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, usize) -> Result<()>,
+        mut take: impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, &[Option<i64>]) -> Result<()>,
     ) -> Result<()> {
+        let mut expires_ms = Vec::new();
         let mut keys = RowDecoder::new(&types(&self.layout.key))?;
         let stored = self.restored_values.as_ref().unwrap_or(&self.layout.value);
         let mut values = RowDecoder::new(&types(stored))?;
         let mut outcome = Ok(());
-        let scanned = self.lock().scan(namespace, &key_groups.keys(), i64::MIN, &mut |key, value| {
+        let scanned = self.lock().scan(namespace, &key_groups.keys(), self.now_ms, &mut |key, value| {
             let row = || {
                 keys.read(key.get(2..).unwrap_or_default())?;
                 values.read(value.bytes)?;
+                expires_ms.push(value.expires_ms);
                 if keys.rows() < READ_ROWS {
                     return Ok(());
                 }
-                self.hand_over(&mut keys, &mut values, &mut take)
+                self.hand_over(&mut keys, &mut values, &mut expires_ms, &mut take)
             };
             outcome = std::iter::once_with(row).next().unwrap_or(Ok(()));
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         scanned.map_err(failed)?;
         outcome?;
-        self.hand_over(&mut keys, &mut values, &mut take)
+        self.hand_over(&mut keys, &mut values, &mut expires_ms, &mut take)
     }
 
     fn hand_over(
         &self,
         keys: &mut RowDecoder,
         values: &mut RowDecoder,
-        take: &mut impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, usize) -> Result<()>,
+        expires_ms: &mut Vec<Option<i64>>,
+        take: &mut impl FnMut(Vec<ArrayRef>, Vec<ArrayRef>, &[Option<i64>]) -> Result<()>,
     ) -> Result<()> {
         let rows = keys.rows();
         if rows == 0 {
             return Ok(());
         }
         let keys = keys.finish()?;
-        take(keys, self.as_declared(values.finish()?, rows)?, rows)
+        take(keys, self.as_declared(values.finish()?, rows)?, expires_ms)?;
+        expires_ms.clear();
+        Ok(())
     }
 
     /// Values as the layout wants them, with columns that were added or widened since they were written.

@@ -7,8 +7,10 @@ mod groups;
 mod library;
 mod model;
 mod stores;
+mod ttl;
 mod windows;
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, Int64Array, StringArray, TimestampMillisecondArray, UInt8Array};
@@ -72,8 +74,16 @@ struct Rig {
     metrics: Arc<MetricGroup>,
     spec: (OperatorSpec, Schema, Schema),
     stores: TestStores,
+    time: Time,
     /// The same operator under other circumstances.
     twins: Vec<(Twin, Rig)>,
+}
+
+/// The wall clock, and how long keys live without a row.
+#[derive(Clone, Default)]
+struct Time {
+    now_ms: Arc<AtomicI64>,
+    state_ttl_ms: Option<i64>,
 }
 
 /// Circumstances that make no difference.
@@ -91,26 +101,30 @@ enum Twin {
 
 impl Rig {
     fn new(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
-        let mut rig = Rig::alone(spec, input, output);
+        Rig::with_time(spec, input, output, &Time::default())
+    }
+
+    fn with_time(spec: &OperatorSpec, input: &Schema, output: &Schema, time: &Time) -> Rig {
+        let mut rig = Rig::limited(spec, input, output, None, time);
         let twin = |twin: Twin| {
             let on_disk = matches!(twin, Twin::OnDisk | Twin::RestoredOnDisk);
-            (twin, Rig::limited(spec, input, output, on_disk.then_some(0)))
+            (twin, Rig::limited(spec, input, output, on_disk.then_some(0), time))
         };
         rig.twins = [Twin::Restored, Twin::OnDisk, Twin::RestoredOnDisk, Twin::Moving].map(twin).into();
         rig
     }
 
     fn alone(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
-        Rig::limited(spec, input, output, None)
+        Rig::limited(spec, input, output, None, &Time::default())
     }
 
-    fn limited(spec: &OperatorSpec, input: &Schema, output: &Schema, table_bytes: Option<usize>) -> Rig {
+    fn limited(spec: &OperatorSpec, input: &Schema, output: &Schema, table_bytes: Option<usize>, time: &Time) -> Rig {
         let spec = (spec.clone(), input.clone(), output.clone());
         let stores = TestStores::default();
         stores.limit(table_bytes);
         let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
-        let operator = make(&spec, &stores, late.clone(), metrics.clone());
-        Rig { operator, late, metrics, spec, stores, twins: Vec::new() }
+        let operator = make(&spec, &stores, time, late.clone(), metrics.clone());
+        Rig { operator, late, metrics, spec, stores, time: time.clone(), twins: Vec::new() }
     }
 
     fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
@@ -132,7 +146,7 @@ impl Rig {
         self.operator.before_barrier(&mut out).unwrap();
         let kept = self.operator.checkpoint().unwrap();
         self.stores.snapshot();
-        self.operator = make(&self.spec, &self.stores, self.late.clone(), self.metrics.clone());
+        self.operator = make(&self.spec, &self.stores, &self.time, self.late.clone(), self.metrics.clone());
         self.operator.restore(&[kept]).unwrap();
         out.take()
     }
@@ -178,6 +192,7 @@ impl Rig {
 fn make(
     (spec, input, output): &(OperatorSpec, Schema, Schema),
     stores: &TestStores,
+    time: &Time,
     late: Arc<Late>,
     metrics: Arc<MetricGroup>,
 ) -> Box<dyn Operator> {
@@ -185,7 +200,11 @@ fn make(
         functions: Arc::new(library::TestLibrary),
         zone: "UTC".into(),
         metrics,
-        now_ms: Arc::new(|| 0),
+        now_ms: {
+            let now_ms = time.now_ms.clone();
+            Arc::new(move || now_ms.load(Ordering::Relaxed))
+        },
+        state_ttl_ms: time.state_ttl_ms,
         late,
         states: stores.states(),
         windows: Arc::default(),
