@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::function::FunctionLibrary;
-use tidegate_api::graph::JobGraph;
-use tidegate_api::{Error, Result};
+use tidegate_api::graph::{JobGraph, OperatorSpec};
+use tidegate_api::{Error, Result, WindowKind};
 use tidegate_checkpoint::options::{Backend, CheckpointOptions};
 use tidegate_checkpoint::restart::RestartStrategy;
 use tidegate_checkpoint::storage::Stores;
@@ -111,6 +111,11 @@ impl LocalCluster {
         if !checkpoints.without_effect.is_empty() && takes_checkpoints {
             notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
         }
+        if checkpoints.backend == Backend::Disk && graph.nodes.iter().any(|node| has_sessions(&node.spec)) {
+            notices.warn(
+                "'state.backend.type' asks for state on disk; session windows keep theirs in memory in this release",
+            );
+        }
         Ok(Execution {
             graph,
             plan,
@@ -133,6 +138,15 @@ impl LocalCluster {
     pub fn job(&self, id: &str) -> Option<JobHandle> {
         self.jobs().into_iter().find(|job| job.id().as_str() == id)
     }
+}
+
+fn has_sessions(spec: &OperatorSpec) -> bool {
+    let window = match spec {
+        OperatorSpec::WindowAggregate(spec) => &spec.window,
+        OperatorSpec::WindowTableFunction { window, .. } => window,
+        _ => return false,
+    };
+    matches!(window.kind, WindowKind::Session { .. })
 }
 
 /// Forgets the oldest of the ended jobs until `max` of them are left.

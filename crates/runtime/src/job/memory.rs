@@ -2,7 +2,7 @@
 
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_checkpoint::options::{Backend, CheckpointOptions};
-use tidegate_state::StoreOptions;
+use tidegate_state::{Compression, StoreOptions};
 
 use crate::plan::ExecutionPlan;
 
@@ -52,6 +52,8 @@ impl StateMemory {
         if let Some(Share { batches, .. }) = self.share {
             options.flush_bytes = options.flush_bytes.min(batches / 2);
             options.sealed_limit_bytes = options.sealed_limit_bytes.min(batches);
+            // Compressing and back is more than a quarter of the work of state that comes and goes.
+            options.compression = Compression::None;
         }
         options
     }

@@ -9,7 +9,7 @@ use tidegate_api::types::TypeKind;
 use super::{Env, named};
 use crate::ast::{self, ExprKind, Ident, SelectItem, SetQuantifier};
 use crate::plan::Planner;
-use crate::plan::error::{invalid_at, unsupported_at};
+use crate::plan::error::{invalid_at, refused_at, unsupported_at};
 use crate::plan::expr::{Clause, Collector, ExprBinder, NamedColumn, refuse_null};
 use crate::plan::rel::{Column, Rel, TimeAttribute};
 use crate::plan::scope::Scope;
@@ -29,6 +29,11 @@ pub(super) struct Item {
 
 impl Planner<'_> {
     pub(super) fn bind_select(&self, select: &ast::Select, env: &Env) -> Result<Rel> {
+        if let Some(hint) = select.hints.iter().find(|hint| hint.name.value.eq_ignore_ascii_case("STATE_TTL")) {
+            let message = "The STATE_TTL hint is not supported by Tidegate yet. 'table.exec.state.ttl' sets one time for \
+                           all operators.";
+            return Err(refused_at(hint.name.span, message));
+        }
         if let Some(qualify) = &select.qualify {
             return Err(unsupported_at(qualify.span, "QUALIFY"));
         }

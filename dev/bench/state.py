@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Keyed state of a given size under a memory budget, in memory (hashmap) and on disk.
+
+One job: every key once (the state grows to its size), then as many rows again at random keys. A key's state is a count,
+a sum and a string of 64 characters, about 120 bytes in memory. Checkpoints are taken all along into a local folder.
+
+Prints for each size and backend: rows a second while growing and while updating, CPU a row, peak memory, the checkpoints'
+duration and size, then the time from the start of a second process with `-s` to its first rows.
+"""
+import argparse, json, os, re, shutil, signal, socket, subprocess, sys, threading, time, urllib.request
+
+KEY_BYTES = 120
+
+
+def script(folder, backend, keys, rows, budget, interval):
+    return f"""
+SET 'state.backend.type' = '{backend}';
+SET 'taskmanager.memory.managed.size' = '{budget}mb';
+SET 'execution.checkpointing.interval' = '{interval}';
+SET 'execution.checkpointing.dir' = '{folder}/checkpoints';
+SET 'execution.checkpointing.externalized-checkpoint-retention' = 'RETAIN_ON_CANCELLATION';
+SET 'io.tmp.dirs' = '{folder}/tmp';
+CREATE TABLE numbers (
+  n BIGINT, s STRING, v INT,
+  id AS CASE WHEN n <= {keys} THEN n ELSE MOD(n * 2654435761, {keys}) + 1 END
+) WITH ('connector' = 'datagen', 'rows-per-second' = '100000000',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}', 'fields.s.length' = '64');
+CREATE TABLE totals (id BIGINT, n BIGINT, s BIGINT, m STRING) WITH ('connector' = 'blackhole');
+INSERT INTO totals SELECT id, COUNT(*), SUM(v), MAX(s) FROM numbers GROUP BY id;
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+def get(port, path):
+    try:
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}{path}', timeout=5) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
+class Run:
+    """A process and what its REST API says while it runs."""
+
+    def __init__(self, tidegate, sql, more=()):
+        self.port = free_port()
+        self.begin = time.time()
+        command = [tidegate, 'run', '--rest-port', str(self.port), *more, sql]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.err = []
+        self.reader = threading.Thread(target=lambda: self.err.extend(self.process.stderr), daemon=True)
+        self.reader.start()
+        self.job = None
+
+    def rows(self):
+        """Rows that the aggregate has read."""
+        if self.job is None:
+            jobs = get(self.port, '/jobs') or {'jobs': []}
+            if not jobs['jobs']:
+                return 0
+            self.job = jobs['jobs'][0]['id']
+        job = get(self.port, f'/jobs/{self.job}')
+        if not job:
+            return None
+        return max(v['metrics']['read-records'] for v in job['vertices'])
+
+    def checkpoints(self):
+        return get(self.port, f'/jobs/{self.job}/checkpoints')
+
+    def rss_mb(self):
+        try:
+            with open(f'/proc/{self.process.pid}/status') as f:
+                return int(re.search(r'VmHWM:\s+(\d+)', f.read()).group(1)) / 1024
+        except (OSError, AttributeError):
+            return 0
+
+    def cpu(self):
+        with open(f'/proc/{self.process.pid}/stat') as f:
+            fields = f.read().rsplit(')', 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+
+
+def wait_for_rows(run, wanted, memory):
+    while True:
+        rows = run.rows()
+        memory[0] = max(memory[0], run.rss_mb())
+        if run.process.poll() is not None:
+            sys.exit('the job ended early:\n' + b''.join(run.err).decode(errors='replace')[-2000:])
+        if rows is not None and rows >= wanted:
+            return rows
+        time.sleep(0.2)
+
+
+def latest(folder):
+    found = []
+    for root, _, files in os.walk(f'{folder}/checkpoints'):
+        if '_metadata' in files:
+            found.append((os.path.getmtime(f'{root}/_metadata'), root))
+    return max(found)[1]
+
+
+def one(args, size_mb, backend):
+    folder = f'{args.folder}/{backend}-{size_mb}'
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(f'{folder}/tmp')
+    keys = size_mb * 1_000_000 // KEY_BYTES
+    updates = min(keys, args.updates)
+    # More rows than are waited for, so that the job is alive when it is stopped.
+    sql = f'{folder}/job.sql'
+    with open(sql, 'w') as f:
+        f.write(script(folder, backend, keys, keys + updates * 50, args.budget, args.interval))
+    run, memory = Run(args.tidegate, sql), [0]
+    wait_for_rows(run, 1, memory)
+    grown = wait_for_rows(run, keys, memory)
+    grow_s, grow_cpu = time.time() - run.begin, run.cpu()
+    begin = time.time()
+    updated = wait_for_rows(run, keys + updates, memory) - grown
+    update_s, update_cpu = time.time() - begin, run.cpu() - grow_cpu
+    checkpoints = run.checkpoints() or {}
+    run.stop()
+    done = [c for c in checkpoints.get('history', []) if c['status'] == 'COMPLETED']
+    print(f'{size_mb:6} MB {backend:8} grow {grown / grow_s / 1000:7.0f} k/s {grow_cpu / grown * 1e6:6.2f} us/row   '
+          f'update {updated / update_s / 1000:7.0f} k/s {update_cpu / updated * 1e6:6.2f} us/row   peak {memory[0]:6.0f} MB', flush=True)
+    for c in done[:3]:
+        print(f'         checkpoint {c["id"]}: {c["end_to_end_duration"]} ms, state {c["state_size"] / 1e6:.0f} MB, '
+              f'written {c.get("checkpointed_size", 0) / 1e6:.0f} MB', flush=True)
+    again = Run(args.tidegate, sql, ['-s', latest(folder)])
+    wait_for_rows(again, 1, memory)
+    print(f'         first rows {time.time() - again.begin:.2f} s after the start of the restored process, '
+          f'{again.rss_mb():.0f} MB by then', flush=True)
+    again.stop()
+    if not args.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--tidegate', required=True, help='the binary')
+    parser.add_argument('--folder', required=True, help='working folder, on the disk to be measured')
+    parser.add_argument('--sizes', default='100,1000', help='MB of state')
+    parser.add_argument('--backends', default='hashmap,disk')
+    parser.add_argument('--budget', type=int, default=512, help='MB for state')
+    parser.add_argument('--updates', type=int, default=10_000_000, help='random updates at most')
+    parser.add_argument('--interval', default='10 s', help='of checkpoints')
+    parser.add_argument('--keep', action='store_true', help='keep checkpoints')
+    args = parser.parse_args()
+    for size in args.sizes.split(','):
+        for backend in args.backends.split(','):
+            one(args, int(size), backend)
+
+
+main()
