@@ -73,6 +73,10 @@ fn current_watermark_wants_a_rowtime() {
 fn what_does_not_run_is_refused_by_name() {
     says("SELECT pid FROM t ORDER BY pid DESC", "Sort on a non-time-attribute field is not supported.");
     says("SELECT pid FROM t LIMIT 3", "LIMIT");
+    says(
+        "SELECT /*+ STATE_TTL('t' = '1d') */ pid, COUNT(*) FROM t GROUP BY pid",
+        "The STATE_TTL hint is not supported",
+    );
     says("SELECT t.pid FROM t JOIN b ON t.pid = b.pid", "INNER JOIN is not supported by Tidegate yet.");
     says("SELECT pid FROM t RIGHT JOIN b USING (pid)", "JOIN ... USING is not supported by Tidegate yet.");
     says("SELECT t.pid FROM t, LATERAL (SELECT name FROM b WHERE b.pid = t.pid)", "LATERAL (SELECT ...)");
