@@ -10,6 +10,7 @@ use arrow::array::{RecordBatch, UInt8Array};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Auditor, OutputUnit};
 use crate::config::Configuration;
 use crate::element::Batch;
 use crate::error::{Error, Result};
@@ -241,6 +242,18 @@ pub trait SourceReader: Send {
     /// another reader to go on behind the last row that was returned. Called between two events.
     fn snapshot(&self) -> Result<Vec<(usize, Split)>>;
 
+    /// What [`SourceReader::snapshot`] has just returned is part of this checkpoint.
+    fn snapshot_taken(&mut self, checkpoint: u64) {
+        let _ = checkpoint;
+    }
+
+    /// A checkpoint is complete: the reader may tell the external system how far it has come, for others to see. It
+    /// must not block, and nothing that is read may depend on it. Not every checkpoint that was taken is completed,
+    /// and a savepoint is not.
+    fn snapshot_completed(&mut self, checkpoint: u64) {
+        let _ = checkpoint;
+    }
+
     /// Words for a place: `topic clicks, partition 0, offset 12`, `file /a/b.json, line 7`.
     fn locate(&self, split: usize, position: i64) -> String;
 }
@@ -275,6 +288,20 @@ pub trait Sink: Send + Sync {
         let _ = ctx;
         Ok(None)
     }
+
+    /// Says for people what a committable of this sink is; `None` if there is nothing to say.
+    fn describe(&self, committable: &Committable) -> Option<OutputUnit> {
+        let _ = committable;
+        None
+    }
+
+    /// Asks the external system whether it allows what the table's options want, before a job is started: an error
+    /// refuses the job. Gives warnings otherwise. Blocks, for a few seconds at most; a system that cannot be asked is
+    /// no reason to refuse.
+    fn preflight(&self, config: &Configuration) -> Result<Vec<String>> {
+        let _ = config;
+        Ok(Vec::new())
+    }
 }
 
 /// What a committer may use.
@@ -288,6 +315,8 @@ pub struct CommitterContext {
     pub metrics: Arc<MetricGroup>,
     /// Takes what it wants to say while it waits; the sink's name is put before it.
     pub notices: Notifier,
+    /// Takes what it finds of each piece of output. One that says nothing is taken to publish what it is given.
+    pub audit: Auditor,
 }
 
 /// Output that a writer has staged at a barrier: to be published once that checkpoint is complete, and

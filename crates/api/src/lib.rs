@@ -4,6 +4,7 @@
 //! bring rows in and out, and the function library evaluates expressions. None of these crates
 //! knows another: they meet in the traits and data types of this crate, and `cli` wires them.
 
+pub mod audit;
 pub mod config;
 pub mod connector;
 pub mod element;

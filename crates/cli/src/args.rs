@@ -187,6 +187,9 @@ pub struct StandaloneArgs {
     /// Setting as in a Flink configuration: -D jobstore.max-capacity=20
     #[arg(short = 'D', value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
+    /// Keep jobs and their checkpoints in this folder, and go on with them when started on it again
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// `tidegate broker`.
@@ -221,6 +224,8 @@ pub enum JobCommand {
     Describe(OneJob),
     /// Cancel one job
     Cancel(OneJob),
+    /// Show what a job's exactly-once sinks have published, what is pending, and what a restart published again
+    Audit(OneJob),
 }
 
 /// Where the standalone process is.

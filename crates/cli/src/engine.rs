@@ -6,20 +6,26 @@ use tidegate_api::config::Configuration;
 use tidegate_api::connector::{ConnectorFactory, ConnectorRegistry};
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
-use tidegate_api::{ErrorKind, Result};
+use tidegate_api::{Error, ErrorKind, Result};
 use tidegate_connectors::print::PrintFactory;
-use tidegate_runtime::view::{EventTimeView, JobView, SourceProgress};
-use tidegate_runtime::{ClusterOptions, JobHandle, LocalCluster, Notice};
+use tidegate_runtime::audit::OutputsView;
+use tidegate_runtime::view::{EventTimeView, FailureView, JobStatus, JobView, SourceProgress};
+use tidegate_runtime::{
+    ClusterOptions, EndedJob, JobHandle, JobId, JobRecords, LocalCluster, Notice, PreparedJob, ResumedJob,
+};
 use tidegate_server::ClusterAccess;
 use tidegate_sql::library::SqlFunctions;
 
 use crate::collect::CollectFactory;
 use crate::console::Console;
 use crate::losses::losses;
+use crate::store::{JobRecord, JobStore, Stored};
 
 /// What a process needs to run jobs.
 pub struct Engine {
     cluster: LocalCluster,
+    /// Keeps the submitted jobs beyond the life of the process.
+    store: Option<Arc<JobStore>>,
     connectors: ConnectorRegistry,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     settings: Vec<(String, String)>,
@@ -35,6 +41,20 @@ impl Engine {
 
     /// The same, with these connectors instead of the ones of their names.
     pub fn with(config: &Configuration, console: Console, instead: Vec<Arc<dyn ConnectorFactory>>) -> Result<Engine> {
+        Engine::wired(config, console, instead, None)
+    }
+
+    /// The same, for jobs that outlive the process.
+    pub fn durable(config: &Configuration, console: Console, store: Arc<JobStore>) -> Result<Engine> {
+        Engine::wired(config, console, Vec::new(), Some(store))
+    }
+
+    fn wired(
+        config: &Configuration,
+        console: Console,
+        instead: Vec<Arc<dyn ConnectorFactory>>,
+        store: Option<Arc<JobStore>>,
+    ) -> Result<Engine> {
         let functions: Arc<dyn FunctionLibrary> = Arc::new(SqlFunctions);
         let mut connectors = ConnectorRegistry::default();
         tidegate_connectors::register_all(&mut connectors);
@@ -44,12 +64,15 @@ impl Engine {
         connectors.register(Arc::new(CollectFactory { functions: functions.clone(), console: console.clone() }));
         instead.into_iter().for_each(|factory| connectors.register(factory));
         let mut options = ClusterOptions::new(connectors.clone(), functions);
-        options.finished_jobs_max = config.usize("jobstore.max-capacity", options.finished_jobs_max)?;
+        options.finished_jobs_max = finished_jobs_max(config)?;
+        options.checkpoints_dir = store.as_ref().map(|store| store.checkpoints());
+        options.records = store.clone().map(|store| store as Arc<dyn JobRecords>);
         let told = console.clone();
         options.notices = Arc::new(move |notice: Notice| told.notice(&format!("warning: {}", notice.text)));
         let clock = options.clock.clone();
         Ok(Engine {
             cluster: LocalCluster::new(options)?,
+            store,
             connectors,
             now_ms: Arc::new(move || clock.now_ms()),
             settings: config.values.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
@@ -84,14 +107,109 @@ impl Engine {
         Ok(Running { job: self.cluster.submit(graph)?, prints })
     }
 
-    /// Cancels what runs and waits for it to end.
-    pub async fn cancel_all(&self) {
-        // A job that has already ended cannot be cancelled; that is as good.
-        let stopping: Vec<JobHandle> = self.cluster.jobs().into_iter().filter(|job| job.cancel().is_ok()).collect();
-        for job in stopping {
+    /// Stops what runs and waits for it to end: for good, or until another process takes the jobs over.
+    pub async fn stop_all(&self) {
+        let running: Vec<JobHandle> =
+            self.cluster.jobs().into_iter().filter(|job| !job.status().is_terminal()).collect();
+        for job in &running {
+            match &self.store {
+                Some(_) => job.suspend(),
+                // A job that has already ended cannot be cancelled; that is as good.
+                None => drop(job.cancel()),
+            }
+        }
+        for job in running {
             let _ = job.wait().await;
         }
     }
+
+    /// Takes over the jobs of an earlier process.
+    pub fn recover(&self, stored: Vec<Stored>) {
+        for job in stored {
+            match job {
+                Stored::Record(record) => match record.ended() {
+                    Some(ended) => drop(self.cluster.remember(ended)),
+                    None => self.resume(*record),
+                },
+                Stored::Broken { id, reason } => self.lost(id, "unknown", 0, reason),
+            }
+        }
+    }
+
+    fn resume(&self, mut record: JobRecord) {
+        let Some(id) = JobId::parse(&record.id) else { return };
+        record.restarts += 1;
+        if let Some(store) = &self.store
+            && let Err(e) = store.put(record.clone())
+        {
+            self.console.notice(&format!("warning: {e}"));
+        }
+        let resumed = ResumedJob { id: id.clone(), restarts: record.restarts, savepoint: record.savepoint() };
+        let started = record.graph().map_err(Error::job).and_then(|graph| {
+            let prepared = self.cluster.prepare(graph, Some(resumed))?;
+            let outlives = prepared.outlives_process();
+            Ok((self.cluster.start(prepared)?, outlives))
+        });
+        match started {
+            Ok((job, outlives)) => {
+                let from = if outlives { "goes on" } else { "starts over, for it takes no checkpoints" };
+                self.console.notice(&format!("job {id} {from}: {}", job.name()));
+                self.watch(job);
+            }
+            Err(e) => self.lost(id, &record.name, record.submitted_ms, e.to_string()),
+        }
+    }
+
+    /// Shows a job that cannot be taken over as a failed one.
+    fn lost(&self, id: JobId, name: &str, submitted_ms: i64, reason: String) {
+        let now_ms = (self.now_ms)();
+        self.console.notice(&format!("job {id} failed: {reason}"));
+        self.cluster.remember(EndedJob {
+            id,
+            name: name.to_owned(),
+            status: JobStatus::Failed,
+            timestamps: [(JobStatus::Initializing, submitted_ms), (JobStatus::Failed, now_ms)].into_iter().collect(),
+            failure: Some(FailureView { message: reason, task: None, timestamp_ms: now_ms }),
+        });
+    }
+
+    /// Keeps a job before it is started: one that is lost must not have written anything.
+    fn keep(&self, prepared: &PreparedJob, graph: &JobGraph, script: Option<String>) -> Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let record = JobRecord::new(prepared.id(), graph, script, (self.now_ms)()).map_err(Error::internal)?;
+        store.put(record)?;
+        if !prepared.outlives_process() {
+            self.console.notice(&format!(
+                "warning: job {} takes no checkpoints that outlive this process: after a restart it starts over from its \
+                 beginning. Set 'execution.checkpointing.interval' in its script.",
+                prepared.id()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Says how a job ends.
+    fn watch(&self, job: JobHandle) {
+        let console = self.console.clone();
+        tokio::spawn(async move {
+            let ended = job.wait().await;
+            losses(&job.view()).iter().for_each(|line| console.notice(line));
+            let how = match ended {
+                Ok(_) => "finished".to_owned(),
+                Err(_) if job.is_suspended() => {
+                    "is suspended, and goes on when its state folder is used again".to_owned()
+                }
+                Err(e) if e.kind == ErrorKind::Cancelled => "was cancelled".to_owned(),
+                Err(e) => format!("failed: {e}"),
+            };
+            console.notice(&format!("job {} {how}", job.id()));
+        });
+    }
+}
+
+/// `jobstore.max-capacity`: how many ended jobs are remembered.
+pub fn finished_jobs_max(config: &Configuration) -> Result<usize> {
+    config.usize("jobstore.max-capacity", 100)
 }
 
 impl ClusterAccess for Engine {
@@ -103,26 +221,22 @@ impl ClusterAccess for Engine {
         self.cluster.job(id).map(|job| job.view())
     }
 
-    fn submit(&self, graph: JobGraph) -> Result<String> {
-        let job = self.cluster.submit(graph)?;
+    fn submit(&self, graph: JobGraph, script: Option<String>) -> Result<String> {
+        let prepared = self.cluster.prepare(graph.clone(), None)?;
+        self.keep(&prepared, &graph, script)?;
+        let job = self.cluster.start(prepared)?;
         let id = job.id().as_str().to_owned();
         self.console.notice(&format!("job {id} started: {}", job.name()));
-        let (told, console) = (job.clone(), self.console.clone());
-        tokio::spawn(async move {
-            let ended = told.wait().await;
-            losses(&told.view()).iter().for_each(|line| console.notice(line));
-            let how = match ended {
-                Ok(_) => "finished".to_owned(),
-                Err(e) if e.kind == ErrorKind::Cancelled => "was cancelled".to_owned(),
-                Err(e) => format!("failed: {e}"),
-            };
-            console.notice(&format!("job {} {how}", told.id()));
-        });
+        self.watch(job);
         Ok(id)
     }
 
     fn cancel(&self, id: &str) -> bool {
         self.cluster.job(id).is_some_and(|job| job.cancel().is_ok())
+    }
+
+    fn outputs(&self, id: &str) -> Option<OutputsView> {
+        self.cluster.job(id).map(|job| job.outputs())
     }
 
     fn settings(&self) -> Vec<(String, String)> {

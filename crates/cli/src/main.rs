@@ -1,6 +1,7 @@
 //! The `tidegate` binary: reads the command line and wires the parts together.
 
 mod args;
+mod audit;
 mod broker;
 mod client;
 mod collect;
@@ -16,6 +17,7 @@ mod rest;
 mod script;
 mod signals;
 mod standalone;
+mod store;
 mod tableau;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! Talking to a standalone process over its REST API.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,6 +8,7 @@ use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result};
 
 use crate::args::{JobCommand, OneJob};
+use crate::audit::audit;
 use crate::console::print_out;
 use crate::describe::{describe, list};
 
@@ -14,11 +16,15 @@ use crate::describe::{describe, list};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the end of a job is asked for.
 const POLL: Duration = Duration::from_millis(200);
+/// Statements that are kept for people; a session that said more begins anew.
+const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
 /// A standalone process by its address.
 pub struct Remote {
     base: String,
     agent: ureq::Agent,
+    /// The statements executed so far.
+    script: Mutex<String>,
 }
 
 impl Remote {
@@ -39,12 +45,24 @@ impl Remote {
             )));
         }
         let config = ureq::Agent::config_builder().http_status_as_error(false);
-        Ok(Remote { base, agent: config.timeout_global(Some(TIMEOUT)).build().into() })
+        Ok(Remote { base, agent: config.timeout_global(Some(TIMEOUT)).build().into(), script: Mutex::default() })
     }
 
-    /// Submits a job and gives its id.
+    /// A statement is about to be executed; the next job that is submitted is made of it and those before.
+    pub fn said(&self, statement: &str) {
+        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        if script.len() + statement.len() > SCRIPT_BYTES_MAX {
+            script.clear();
+        }
+        script.push_str(statement);
+        script.push_str(";\n");
+    }
+
+    /// Submits a job and gives its id. What was [said](Remote::said) is kept with it.
     pub fn submit(&self, graph: &JobGraph) -> Result<String> {
-        let answer = self.agent.post(format!("{}/v1/jobs", self.base)).send_json(graph);
+        let mut body = serde_json::to_value(graph).map_err(|e| Error::internal(e.to_string()))?;
+        body["script"] = json!(*self.script.lock().unwrap_or_else(PoisonError::into_inner));
+        let answer = self.agent.post(format!("{}/v1/jobs", self.base)).send_json(body);
         let body = self.body(answer)?;
         body["jobid"].as_str().map(str::to_owned).ok_or_else(|| self.stranger("something else"))
     }
@@ -142,6 +160,7 @@ pub fn job(command: &JobCommand) -> Result<()> {
         JobCommand::List(at) => list(&Remote::new(&at.endpoint)?)?,
         JobCommand::Describe(one) => of(one, describe)?,
         JobCommand::Cancel(one) => of(one, Remote::cancel)?,
+        JobCommand::Audit(one) => of(one, audit)?,
     };
     print_out(&text)
 }

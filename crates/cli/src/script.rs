@@ -32,6 +32,15 @@ pub enum Target {
     There(Remote),
 }
 
+impl Target {
+    /// A statement is about to be executed.
+    pub fn said(&self, statement: &str) {
+        if let Target::There(remote) = self {
+            remote.said(statement);
+        }
+    }
+}
+
 /// How a script talks while it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Voice {
@@ -147,6 +156,7 @@ impl Script {
             if self.signals.came() {
                 return Err(Error::cancelled());
             }
+            self.target.said(&statement.text);
             match self.session.execute(statement)? {
                 Outcome::Done => self.say("Execute statement succeeded.")?,
                 Outcome::Text(text) => self.console.out(&format!("{}\n", text.trim_end()))?,

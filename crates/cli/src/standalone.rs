@@ -7,22 +7,32 @@ use tidegate_api::{Error, Result};
 
 use crate::args::StandaloneArgs;
 use crate::console::Console;
-use crate::engine::Engine;
+use crate::engine::{Engine, finished_jobs_max};
 use crate::signals::Signals;
+use crate::store::JobStore;
 use crate::{rest, script};
 
-/// Serves until Ctrl-C or SIGTERM; then cancels what runs.
+/// Serves until Ctrl-C or SIGTERM; then stops what runs, for good or until it is started again on the same folder.
 pub async fn standalone(args: StandaloneArgs, signals: Signals) -> Result<()> {
     let config = script::parse_settings(&args.settings)?;
     let console = Console::new(false);
-    let engine = Arc::new(Engine::new(&config, console.clone())?);
+    let (engine, stored) = match &args.state_dir {
+        None => (Engine::new(&config, console.clone())?, Vec::new()),
+        Some(dir) => {
+            let (store, stored) = JobStore::open(dir, finished_jobs_max(&config)?)?;
+            (Engine::durable(&config, console.clone(), Arc::new(store))?, stored)
+        }
+    };
+    let engine = Arc::new(engine);
     let address = rest::serve(engine.clone(), &bind(&args, &config), port(&args, &config)?).await?;
+    // Not before the port is taken: a process that cannot serve must not run anything.
+    engine.recover(stored);
     console
         .notice(&format!("REST on http://{address} - submit with: tidegate run --endpoint http://{address} FILE.sql"));
     signals.wait().await;
     console.notice("stopping");
     // What has not stopped by then is blocked, and the end of the process stops it.
-    let _ = tokio::time::timeout(script::STOP_WAIT, engine.cancel_all()).await;
+    let _ = tokio::time::timeout(script::STOP_WAIT, engine.stop_all()).await;
     Ok(())
 }
 

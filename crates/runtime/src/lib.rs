@@ -13,6 +13,7 @@
 //! [`LocalCluster`] is the way in: it owns the data runtime, takes job graphs and gives
 //! [`JobHandle`]s. [`view`] is what others may see.
 
+pub mod audit;
 mod builtin;
 mod cut_rules;
 mod exchange;
@@ -29,5 +30,8 @@ mod task;
 pub mod view;
 mod window_board;
 
-pub use job::{ClusterOptions, JobHandle, JobId, JobSummary, LocalCluster, OperatorRows};
+pub use job::{
+    ClusterOptions, EndedJob, JobHandle, JobId, JobRecords, JobSummary, LocalCluster, OperatorRows, PreparedJob,
+    ResumedJob, StopSavepoint,
+};
 pub use notices::{Notice, Notices, Severity};

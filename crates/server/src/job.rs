@@ -333,15 +333,27 @@ pub(crate) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(json!({}))))
 }
 
-/// Takes a job graph as JSON. Flink's own body is Java-serialized, which only a JVM can read.
+/// Takes a job graph as JSON, with the text it was made of under `script`. Flink's own body is Java-serialized, which
+/// only a JVM can read.
 pub(crate) async fn submit(State(app): State<App>, body: axum::body::Bytes) -> RestResult {
-    let graph: JobGraph = serde_json::from_slice(&body).map_err(|e| {
+    let refused = |e: &dyn std::fmt::Display| {
         RestError::new(
             StatusCode::BAD_REQUEST,
             format!("The body is no Tidegate job graph: {e}. Submit with `tidegate run --endpoint`."),
         )
-    })?;
-    let id = app.cluster.submit(graph).map_err(|e| RestError::new(StatusCode::BAD_REQUEST, e.to_string()))?;
+    };
+    let mut body: Value = serde_json::from_slice(&body).map_err(|e| refused(&e))?;
+    let script = match body.as_object_mut().and_then(|body| body.remove("script")) {
+        Some(Value::String(script)) => Some(script),
+        _ => None,
+    };
+    let graph: JobGraph = serde_json::from_value(body).map_err(|e| refused(&e))?;
+    let submitted = tokio::task::spawn_blocking(move || app.cluster.submit(graph, script)).await;
+    let id = match submitted {
+        Ok(Ok(id)) => id,
+        Ok(Err(e)) => return Err(RestError::new(StatusCode::BAD_REQUEST, e.to_string())),
+        Err(e) => return Err(RestError::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string())),
+    };
     Ok(Json(json!({ "jobid": id })))
 }
 

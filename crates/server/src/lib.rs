@@ -4,6 +4,7 @@
 //! ([`tidegate_runtime::view`]) and never touches the data plane; it runs on a runtime of its own, so
 //! it answers while the data plane is saturated.
 
+mod audit;
 mod cluster;
 mod error;
 mod job;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use tidegate_api::Result;
 use tidegate_api::graph::JobGraph;
+use tidegate_runtime::audit::OutputsView;
 use tidegate_runtime::view::JobView;
 
 pub use routes::{router, serve};
@@ -27,11 +29,18 @@ pub trait ClusterAccess: Send + Sync {
     /// One job.
     fn job(&self, id: &str) -> Option<JobView>;
 
-    /// Starts a job and gives its id.
-    fn submit(&self, graph: JobGraph) -> Result<String>;
+    /// Starts a job and gives its id. `script` are the statements it was made of, for people. May block for as long
+    /// as a file takes to reach the disk.
+    fn submit(&self, graph: JobGraph, script: Option<String>) -> Result<String>;
 
     /// Asks a running job to stop; false if there is none of that id.
     fn cancel(&self, id: &str) -> bool;
+
+    /// What a job's exactly-once sinks have published; `None` if there is no job of that id.
+    fn outputs(&self, id: &str) -> Option<OutputsView> {
+        let _ = id;
+        None
+    }
 
     /// Settings the process was started with.
     fn settings(&self) -> Vec<(String, String)>;

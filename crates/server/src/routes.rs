@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use crate::error::RestError;
-use crate::{App, ClusterAccess, cluster, job, vertex};
+use crate::{App, ClusterAccess, audit, cluster, job, vertex};
 
 /// Job graphs are small; a body beyond this is a mistake.
 const BODY_BYTES_MAX: usize = 64 << 20;
@@ -72,6 +72,7 @@ fn paths() -> Router<App> {
         .route(&format!("{vertices}/accumulators"), get(vertex::accumulators))
         .route(&format!("{vertices}/jm-operator-metrics"), get(vertex::coordinator_metrics))
         .route(&format!("{vertices}/subtasks/accumulators"), get(vertex::subtasks_accumulators))
+        .route("/jobs/{job}/tidegate/audit", get(audit::audit))
         .route(&format!("{vertices}/subtasks/metrics"), get(vertex::subtasks_metrics))
         .route(&format!("{vertices}/subtasks/{{index}}"), get(vertex::subtask))
         .route(&format!("{vertices}/subtasks/{{index}}/metrics"), get(vertex::subtask_metrics))

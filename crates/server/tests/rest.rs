@@ -59,7 +59,7 @@ impl ClusterAccess for OneJob {
         self.jobs().into_iter().find(|j| j.id == id)
     }
 
-    fn submit(&self, _graph: JobGraph) -> Result<String> {
+    fn submit(&self, _graph: JobGraph, _script: Option<String>) -> Result<String> {
         Err(Error::invalid("no"))
     }
 

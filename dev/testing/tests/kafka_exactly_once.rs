@@ -12,8 +12,10 @@ use arrow::array::{Int32Array, RecordBatch, StringArray};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use tempfile::TempDir;
+use tidegate_api::audit::{Auditor, Finding, OutputName};
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
     Committable, CommitterContext, ConnectorFactory, Notifier, Sink, SinkCommitter, SinkWriter, TableDescriptor,
@@ -35,6 +37,9 @@ each_broker! {
     the_end_of_a_job_without_checkpoints_publishes,
     a_timeout_above_the_brokers_is_refused,
     a_snapshot_from_before_a_fork_is_recognised,
+    nothing_is_lost_however_long_the_outage,
+    what_does_not_fit_is_told_before_a_job_starts,
+    the_account_tells_what_was_replayed_and_what_was_there,
 }
 
 const PARTITIONS: i32 = 3;
@@ -57,6 +62,8 @@ struct Job {
     /// The last complete checkpoint: its subtasks, and the first number that is not in it.
     complete: (Vec<Kept>, i32),
     notices: Arc<Mutex<Vec<String>>>,
+    /// What committers found, in order.
+    findings: Arc<Mutex<Vec<(OutputName, Finding)>>>,
 }
 
 /// One life of a subtask.
@@ -83,6 +90,7 @@ impl Job {
             checkpoints: 0,
             complete: (Vec::new(), 0),
             notices: Arc::default(),
+            findings: Arc::default(),
         }
     }
 
@@ -101,7 +109,11 @@ impl Job {
     fn committer(&self, sink: &dyn Sink, subtask: usize, parallelism: usize) -> Box<dyn SinkCommitter> {
         let notices = Arc::clone(&self.notices);
         let notices = Notifier::new(move |text| notices.lock().expect("not poisoned").push(text.to_owned()));
-        let ctx = CommitterContext { subtask, parallelism, metrics: Arc::new(MetricGroup::default()), notices };
+        let findings = Arc::clone(&self.findings);
+        let audit =
+            Auditor::new(move |name, finding| findings.lock().expect("not poisoned").push((name.clone(), finding)));
+        let metrics = Arc::new(MetricGroup::default());
+        let ctx = CommitterContext { subtask, parallelism, metrics, notices, audit };
         sink.committer(ctx).expect("a committer").expect("one for exactly once")
     }
 
@@ -375,6 +387,130 @@ async fn a_timeout_above_the_brokers_is_refused(kind: Kind) {
     job.options.push(("properties.transaction.timeout.ms", "3600000".to_owned()));
     let text = error_of(job.start("a", 1).await.map(|_| ()));
     assert!(text.contains("'3600000'") && text.contains("900000"), "{text}");
+    // It is known before the job starts.
+    let text = error_of(job.sink("a").preflight(&every("1 s")).map(|_| ()));
+    assert!(text.contains("'3600000'") && text.contains("900000"), "{text}");
+}
+
+/// The settings of a job that takes checkpoints.
+fn every(interval: &str) -> Configuration {
+    let mut config = Configuration::default();
+    config.set("execution.checkpointing.interval", interval);
+    config
+}
+
+async fn what_does_not_fit_is_told_before_a_job_starts(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
+    let topic = kafka.new_topic("fits", PARTITIONS);
+    let mut job = Job::new(kafka, &topic);
+    // A transaction is as long as a segment takes to be written: an interval that is longer does not matter.
+    job.options.push(("properties.transaction.timeout.ms", "1000".to_owned()));
+    let sink = job.sink("a");
+    assert_eq!(sink.preflight(&every("1 min")).expect("allowed"), Vec::<String>::new());
+    let warnings = sink.preflight(&every("5 d")).expect("allowed");
+    assert!(warnings.len() == 1 && warnings[0].contains("432000000 ms"), "{warnings:?}");
+    let warnings = sink.preflight(&Configuration::default()).expect("allowed");
+    assert!(warnings.len() == 1 && warnings[0].contains("takes none"), "{warnings:?}");
+    // Brokers that are away say nothing against it.
+    let mut job = Job::new(kafka, &topic);
+    job.bootstrap = "127.0.0.1:1".to_owned();
+    assert_eq!(job.sink("a").preflight(&every("1 min")).expect("allowed"), Vec::<String>::new());
+}
+
+/// A writer that died in the middle of a transaction: records of it are in the topic, and nothing says any more
+/// that it goes on.
+fn die_in_a_transaction(kafka: &Kafka, topic: &str, id: &str, timeout_ms: u32) -> BaseProducer {
+    let mut config = kafka.client();
+    config.set("transactional.id", id).set("transaction.timeout.ms", timeout_ms.to_string());
+    let producer: BaseProducer = config.create().expect("a producer");
+    producer.init_transactions(LIMIT).expect("initialised");
+    producer.begin_transaction().expect("begun");
+    for id in 0..4 {
+        let text = format!("{{\"id\":{id},\"name\":\"x\"}}");
+        producer.send(BaseRecord::<(), str>::to(topic).payload(&text)).map_err(|(e, _)| e).expect("room");
+    }
+    producer.flush(LIMIT).expect("stored");
+    producer
+}
+
+/// Behind the last record that readers of this isolation may see, over all partitions.
+fn end(kafka: &Kafka, topic: &str, isolation: &str) -> i64 {
+    let consumer: BaseConsumer =
+        kafka.client().set("group.id", "end").set("isolation.level", isolation).create().expect("a consumer");
+    let mut list = TopicPartitionList::new();
+    for partition in 0..PARTITIONS {
+        list.add_partition_offset(topic, partition, Offset::End).expect("a place");
+    }
+    let answer = consumer.offsets_for_times(list, LIMIT).expect("the broker answers");
+    answer.elements().iter().map(|element| element.offset().to_raw().expect("an offset").max(0)).sum()
+}
+
+async fn nothing_is_lost_however_long_the_outage(kind: Kind) {
+    const TIMEOUT_MS: u32 = 1_500;
+    let Some(kafka) = kafka::shared(kind) else { return };
+    let topic = kafka.new_topic("expired", PARTITIONS);
+    let mut job = Job::new(kafka, &topic);
+    job.options.push(("properties.transaction.timeout.ms", TIMEOUT_MS.to_string()));
+    let mut run = job.start("a", 1).await.expect("it opens");
+    run.write(5).await;
+    job.complete = job.barrier(&mut run).await;
+    run.commit().await.expect("committed");
+    run.write(10).await;
+    // The checkpoint is complete, and the process dies while it commits.
+    job.complete = job.barrier(&mut run).await;
+    drop(run);
+    let dead = die_in_a_transaction(kafka, &topic, &format!("{topic}-a-0"), TIMEOUT_MS);
+    assert!(end(kafka, &topic, "read_committed") < end(kafka, &topic, "read_uncommitted"), "it is open");
+    // The outage lasts longer than brokers keep a transaction.
+    let gone = tidegate_testing::wait_for(Duration::from_secs(60), || {
+        (end(kafka, &topic, "read_committed") == end(kafka, &topic, "read_uncommitted")).then_some(())
+    });
+    gone.expect("the broker gives the transaction up");
+    assert!(dead.commit_transaction(LIMIT).is_err(), "whoever keeps rows in open transactions has lost them");
+    assert_once(kafka, &topic, 5);
+
+    let mut run = job.start("a", 1).await.expect("it opens again");
+    assert_once(kafka, &topic, 15);
+    run.write(5).await;
+    job.complete = job.barrier(&mut run).await;
+    run.commit().await.expect("committed");
+    assert_once(kafka, &topic, 20);
+}
+
+async fn the_account_tells_what_was_replayed_and_what_was_there(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
+    let topic = kafka.new_topic("account", PARTITIONS);
+    let mut job = Job::new(kafka, &topic);
+    let mut run = job.start("a", 1).await.expect("it opens");
+    run.write(5).await;
+    job.complete = job.barrier(&mut run).await;
+    let sink = job.sink("a");
+    let described = sink.describe(&job.complete.0[0].staged[0]).expect("it is described");
+    assert_eq!((described.rows, described.checkpoint), (5, Some(1)));
+    assert!(described.bytes.is_some_and(|bytes| bytes > 0));
+    let name = |sequence| OutputName::Sequence {
+        transactional_id: format!("{topic}-a-0"),
+        group: format!("eos.{topic}-a-0"),
+        sequence,
+    };
+    assert_eq!(described.name, name(1));
+    // It dies after the commit, which it could not say to anybody any more.
+    run.commit().await.expect("committed");
+    run.write(5).await;
+    let second = job.barrier(&mut run).await;
+    drop(run);
+    job.complete = (
+        vec![Kept {
+            staged: [job.complete.0[0].staged.clone(), second.0[0].staged.clone()].concat(),
+            ..second.0[0].clone()
+        }],
+        second.1,
+    );
+    job.findings.lock().expect("not poisoned").clear();
+    let _run = job.start("a", 1).await.expect("it opens");
+    let findings = job.findings.lock().expect("not poisoned").clone();
+    assert_eq!(findings, [(name(1), Finding::WasThere), (name(2), Finding::Published)]);
+    assert_once(kafka, &topic, 10);
 }
 
 async fn a_snapshot_from_before_a_fork_is_recognised(kind: Kind) {

@@ -32,6 +32,7 @@ each_broker! {
     aborted_and_control_records_do_not_show_and_do_not_block,
     a_missing_topic_is_named,
     a_lost_broker_is_not_silence_and_reading_goes_on_when_it_is_back,
+    offsets_of_complete_checkpoints_are_committed,
 }
 
 const BOUNDED: (&str, &str) = ("scan.bounded.mode", "latest-offset");
@@ -52,6 +53,62 @@ fn commit(kafka: &Kafka, group: &str, topic: &str, partition: i32, offset: i64) 
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("a place");
     consumer.commit(&list, CommitMode::Sync).expect("the group takes it");
+}
+
+/// What the group has committed of each partition; -1 for nothing.
+fn group_offsets(kafka: &Kafka, group: &str, topic: &str, partitions: i32) -> Vec<i64> {
+    let consumer: BaseConsumer = kafka.client().set("group.id", group).create().expect("a consumer");
+    let mut list = TopicPartitionList::new();
+    for partition in 0..partitions {
+        list.add_partition(topic, partition);
+    }
+    let answer = consumer.committed_offsets(list, Duration::from_secs(10)).expect("the group answers");
+    let offset = |offset| if let Offset::Offset(n) = offset { n } else { -1 };
+    answer.elements().iter().map(|element| offset(element.offset())).collect()
+}
+
+async fn offsets_of_complete_checkpoints_are_committed(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
+    let topic = filled(kafka, "commits", 2, 3);
+    let group = format!("group-{topic}");
+    let options = [("properties.group.id", group.as_str())];
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &options)).await.expect("it opens");
+    reading.take(6).await.expect("it reads");
+    reading.reader.snapshot_taken(1);
+    kafka.send(&topic, 1, &[Some("{\"id\":20}")]);
+    reading.take(7).await.expect("it reads");
+    reading.reader.snapshot_taken(2);
+    assert_eq!(group_offsets(kafka, &group, &topic, 2), [-1, -1], "a barrier is no checkpoint yet");
+    for (checkpoint, expected) in [(1, [3, 3]), (2, [3, 4])] {
+        reading.reader.snapshot_completed(checkpoint);
+        let reached = async {
+            while reading.metric("commitsSucceeded") < checkpoint as i64 {
+                reading.step().await.expect("it goes on");
+            }
+        };
+        tokio::time::timeout(support::LIMIT, reached).await.expect("the broker answers");
+        assert_eq!(group_offsets(kafka, &group, &topic, 2), expected);
+    }
+    let shown = format!("KafkaSourceReader.topic.{topic}.partition.1.committedOffset");
+    assert_eq!((reading.metric(&shown), reading.metric("commitsFailed")), (4, 0));
+    // One that was not taken, or not completed in turn, commits nothing of what is not known to be complete.
+    kafka.send(&topic, 0, &[Some("{\"id\":21}")]);
+    reading.take(8).await.expect("it reads");
+    reading.reader.snapshot_taken(3);
+    reading.reader.snapshot_completed(9);
+    reading.until_quiet().await.expect("it is quiet");
+    assert_eq!(group_offsets(kafka, &group, &topic, 2), [3, 4]);
+
+    // A table that does not want it.
+    let silent = format!("silent-{topic}");
+    let options = [("properties.group.id", silent.as_str()), ("properties.commit.offsets.on.checkpoint", "false")];
+    let mut reading = Reading::start(&table(kafka.bootstrap(), &topic, &options)).await.expect("it opens");
+    reading.take(8).await.expect("it reads");
+    reading.reader.snapshot_taken(1);
+    reading.reader.snapshot_completed(1);
+    reading.until_quiet().await.expect("it is quiet");
+    assert_eq!(reading.metric("commitsSucceeded") + reading.metric("commitsFailed"), 0);
+    assert_eq!(group_offsets(kafka, &silent, &topic, 2), [-1, -1]);
 }
 
 async fn a_bounded_read_gives_every_row_once_and_ends(kind: Kind) {

@@ -9,6 +9,8 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+pub use parse::default_dir;
+
 use crate::barrier::Alignment;
 use crate::coordinator::Settings;
 

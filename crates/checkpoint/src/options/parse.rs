@@ -84,6 +84,14 @@ impl Key {
     }
 }
 
+/// Sets the folder of checkpoints where none is set, under whatever name; not for a job that wants them in memory.
+pub fn default_dir(config: &mut Configuration, dir: &str) {
+    let in_memory = keys::STORAGE.find(config).is_some_and(|(_, kind)| kind.trim().eq_ignore_ascii_case("jobmanager"));
+    if keys::DIR.find(config).is_none() && !in_memory {
+        config.set(keys::DIR.0, dir);
+    }
+}
+
 impl CheckpointOptions {
     /// Reads and checks all of them.
     pub fn from_config(config: &Configuration) -> Result<CheckpointOptions> {

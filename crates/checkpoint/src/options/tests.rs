@@ -141,3 +141,16 @@ fn retention_follows_flinks_table() {
     assert_eq!(kept(Retention::DeleteOnCancellation), [false, false, true, false]);
     assert_eq!(kept(Retention::RetainOnCancellation), [false, true, true, true]);
 }
+
+#[test]
+fn a_default_folder_is_for_jobs_that_name_none_and_want_one() {
+    let dir = |pairs: &[(&str, &str)]| {
+        let mut config = config(pairs);
+        default_dir(&mut config, "/default");
+        CheckpointOptions::from_config(&config).expect("good options").dir
+    };
+    assert_eq!(dir(&[]).as_deref(), Some("/default"));
+    assert_eq!(dir(&[("state.checkpoint-storage", "filesystem")]).as_deref(), Some("/default"));
+    assert_eq!(dir(&[("state.checkpoints.dir", "/own")]).as_deref(), Some("/own"));
+    assert_eq!(dir(&[("execution.checkpointing.storage", "JobManager")]), None);
+}

@@ -279,7 +279,7 @@ async fn no_manifest(folder: &Place) -> StorageError {
     StorageError::NoManifest { folder: folder.url(&folder.path), hint }
 }
 
-async fn load_folder(folder: Place) -> Result<Loaded, StorageError> {
+pub(super) async fn load_folder(folder: Place) -> Result<Loaded, StorageError> {
     let manifest = read_manifest(&folder).await?;
     check_files(&folder, &manifest, |_| false).await?;
     Ok(Loaded { manifest, folder })

@@ -21,6 +21,7 @@ mod error;
 mod folder;
 mod layout;
 mod place;
+mod resume;
 mod retained;
 mod savepoint;
 mod sweep;

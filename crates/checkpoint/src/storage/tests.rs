@@ -356,3 +356,26 @@ fn every_operation_may_move_between_threads() {
     check(storage.put_file(CheckpointId(1), FilePlace::Shared, "a", Bytes::new()));
     check(CheckpointStorage::load(&dir));
 }
+
+#[tokio::test]
+async fn a_job_finds_its_own_checkpoints_and_the_newest_must_be_whole() {
+    let stores = Stores::new();
+    let dir = stores.open("memory:///resume").expect("a place");
+    // A folder that two jobs share.
+    let storage = CheckpointStorage::new(&dir, &job(), false);
+    let ids = |loaded: Vec<Loaded>| loaded.iter().map(|l| l.manifest.checkpoint.0).collect::<Vec<_>>();
+    assert!(storage.resume(&job()).await.expect("listed").is_empty());
+    write(&storage, 1, "run-1").await;
+    write(&storage, 2, "run-2").await;
+    write(&storage, 3, "run-3").await;
+    let other = JobId::parse("00000000000000000000000000000007").expect("an id");
+    let manifest = Manifest { job: other.clone(), ..checkpoint(4, Vec::new()) };
+    storage.store(&manifest, &Retained::restore(1, &[])).await.expect("stored");
+    assert_eq!(ids(storage.resume(&job()).await.expect("whole")), [1, 2, 3]);
+    assert_eq!(ids(storage.resume(&other).await.expect("whole")), [4]);
+    let broken = Path::from("resume/chk-2/_metadata");
+    dir.store.put(&broken, Bytes::from_static(b"TIDECKPT....").into()).await.expect("put");
+    assert_eq!(ids(storage.resume(&job()).await.expect("whole")), [1, 3], "an older one does not matter");
+    dir.store.delete(&Path::from("resume/shared/run-3")).await.expect("deleted");
+    assert!(matches!(storage.resume(&job()).await, Err(StorageError::MissingFiles { .. })), "the newest does");
+}

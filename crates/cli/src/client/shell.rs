@@ -168,6 +168,7 @@ impl Shell {
                 self.console.notice(&format!("[WARNING] Tidegate makes no use of the key '{}'.", key.trim()));
             }
         }
+        self.target.said(&statement.text);
         match self.session.execute(statement)? {
             Outcome::Quit => return Ok(Flow::Quit),
             Outcome::Done => self.done()?,
@@ -366,7 +367,7 @@ impl Shell {
     }
 
     async fn cancel_all(&self) {
-        let _ = tokio::time::timeout(STOP_WAIT, self.engine.cancel_all()).await;
+        let _ = tokio::time::timeout(STOP_WAIT, self.engine.stop_all()).await;
     }
 }
 

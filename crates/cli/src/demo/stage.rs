@@ -144,7 +144,7 @@ impl Stage {
 
     /// Stops everything, in order.
     pub async fn close(&self) {
-        let _ = tokio::time::timeout(STOP_WAIT, self.engine.cancel_all()).await;
+        let _ = tokio::time::timeout(STOP_WAIT, self.engine.stop_all()).await;
         let broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if broker.is_none()
             && let Err(e) = self.producer.delete_topic(&self.place.topic).await

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tidegate_api::audit::{OutputName, OutputUnit};
 use tidegate_api::connector::{
     Committable, CommitterContext, Sink, SinkCommitter, SinkMode, SinkWriter, TableDescriptor, WriterContext,
 };
@@ -71,6 +72,12 @@ impl Sink for FileSink {
 
     fn committer(&self, _: CommitterContext) -> Result<Option<Box<dyn SinkCommitter>>> {
         Ok(Some(Box::new(FileCommitter)))
+    }
+
+    fn describe(&self, committable: &Committable) -> Option<OutputUnit> {
+        let part: FinishedPart = serde_json::from_value(committable.state.clone()).ok()?;
+        let name = OutputName::File { path: part.visible.display().to_string() };
+        Some(OutputUnit { name, rows: part.rows, bytes: None, checkpoint: None })
     }
 
     fn parallelism(&self) -> Option<usize> {

@@ -196,6 +196,7 @@ fn committer(sink: &dyn Sink) -> Box<dyn SinkCommitter> {
         parallelism: 1,
         metrics: Arc::new(MetricGroup::default()),
         notices: Notifier::silent(),
+        audit: tidegate_api::audit::Auditor::silent(),
     };
     sink.committer(ctx).expect("a committer").expect("one that publishes")
 }

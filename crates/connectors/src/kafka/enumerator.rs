@@ -74,9 +74,7 @@ fn ask(
 
 /// The partitions not in `known`, with their offsets.
 fn find(broker: &Broker, table: &SourceTable, known: &BTreeSet<Partition>, first: bool) -> Result<Vec<PartitionState>> {
-    let mut partitions = broker.partitions(&table.topics)?;
-    partitions.retain(|p| !known.contains(p));
-    partitions.sort();
+    let partitions = new_ones(broker.partitions(&table.topics)?, known);
     // What appears later did not exist when the job started: all of it is new.
     let (place, reset) = match first {
         true => (&table.options.startup, table.options.reset),
@@ -95,6 +93,14 @@ fn find(broker: &Broker, table: &SourceTable, known: &BTreeSet<Partition>, first
         Ok(PartitionState { topic: p.0.clone(), partition: p.1, start, stop })
     };
     partitions.iter().map(state).collect()
+}
+
+/// What is there and was not known, in order. Nothing that is known is ever forgotten: an answer may miss partitions,
+/// and one that came back as a new one would be read again from its beginning.
+fn new_ones(mut found: Vec<Partition>, known: &BTreeSet<Partition>) -> Vec<Partition> {
+    found.retain(|partition| !known.contains(partition));
+    found.sort();
+    found
 }
 
 /// Flink's rule of which subtask reads a partition: partitions of a topic go around, from a subtask
@@ -164,6 +170,14 @@ struct KnownPartitions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_partition_that_an_answer_misses_keeps_its_place() {
+        let all = |numbers: &[i32]| numbers.iter().map(|n| ("t".to_owned(), *n)).collect::<Vec<Partition>>();
+        let known: BTreeSet<Partition> = all(&[0, 1]).into_iter().collect();
+        assert_eq!(new_ones(all(&[0]), &known), []);
+        assert_eq!(new_ones(all(&[3, 1, 2, 0]), &known), all(&[2, 3]));
+    }
 
     /// Values of Java's `(topic.hashCode() * 31) & 0x7FFFFFFF`.
     #[test]

@@ -9,6 +9,7 @@
 //! committed ones: set `properties.isolation.level` to change that.
 
 mod client;
+mod commits;
 mod consume;
 mod enumerator;
 mod exactly_once;

@@ -17,7 +17,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "value.serializer",
     "auto.commit.interval.ms",
     "client.id.prefix",
-    "commit.offsets.on.checkpoint",
     "enable.auto.commit",
     "enable.metrics.push",
     "exclude.internal.topics",
@@ -46,6 +45,8 @@ pub(super) struct Properties {
     pub offset_reset: Option<String>,
     /// How long a call to the brokers may take until they count as unreachable.
     pub api_timeout_ms: u64,
+    /// `commit.offsets.on.checkpoint`: whether a source tells its group how far complete checkpoints have read.
+    pub commits_offsets: bool,
 }
 
 impl Properties {
@@ -56,6 +57,7 @@ impl Properties {
             bootstrap: String::new(),
             offset_reset: None,
             api_timeout_ms: API_TIMEOUT_MS,
+            commits_offsets: true,
         };
         for (key, value) in given {
             properties.take(key, value)?;
@@ -71,6 +73,7 @@ impl Properties {
                 set(key, value);
             }
             "auto.offset.reset" => self.offset_reset = Some(value.to_ascii_lowercase()),
+            "commit.offsets.on.checkpoint" => self.commits_offsets = boolean(key, value)?,
             "default.api.timeout.ms" => self.api_timeout_ms = number(key, value)?,
             "request.timeout.ms" => {
                 number(key, value)?;
@@ -178,6 +181,16 @@ fn is_secret(key: &str) -> bool {
     ["password", "secret", "token", "jaas", ".key", "apikey", "api-key", "sasl.oauthbearer.config"]
         .iter()
         .any(|word| key.to_ascii_lowercase().contains(word))
+}
+
+fn boolean(key: &str, value: &str) -> Result<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Error::invalid(format!(
+            "Kafka client setting 'properties.{key}' = '{value}' is neither true nor false."
+        ))),
+    }
 }
 
 fn number(key: &str, value: &str) -> Result<u64> {

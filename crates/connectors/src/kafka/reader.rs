@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::client::{Consumer, is_transient};
+use super::commits::OffsetCommits;
 use super::consume::{PartitionQueue, Record};
 use super::enumerator::PartitionState;
 use super::rows::{AddError, RowBuilder};
@@ -48,6 +49,7 @@ pub(super) struct KafkaReader {
     quiet_reported: Instant,
     pending: Gauge,
     bytes: Counter,
+    commits: OffsetCommits,
 }
 
 struct Partition {
@@ -91,6 +93,7 @@ impl KafkaReader {
             quiet_reported: Instant::now(),
             pending: ctx.metrics.gauge("pendingRecords", 0),
             bytes: ctx.metrics.counter("numBytesIn"),
+            commits: OffsetCommits::new(&ctx.metrics),
             ctx,
         }
     }
@@ -102,7 +105,7 @@ impl KafkaReader {
         };
         let (topic, number) = (state.topic.clone(), state.partition);
         let group = format!("KafkaSourceReader.topic.{topic}.partition.{number}");
-        self.ctx.metrics.gauge(&format!("{group}.committedOffset"), -1);
+        self.commits.follow(&topic, number, self.ctx.metrics.gauge(&format!("{group}.committedOffset"), -1));
         let mut partition = Partition {
             position: state.start,
             returned: state.start,
@@ -137,6 +140,7 @@ impl KafkaReader {
     /// Serves the client's own events; these are errors, all messages go to partition queues.
     fn serve_client(&mut self) -> Result<()> {
         let Some(consumer) = &self.consumer else { return Ok(()) };
+        self.commits.answered(consumer.client().context());
         while let Some(event) = consumer.poll(Duration::ZERO) {
             let error = match event {
                 Ok(message) => {
@@ -401,6 +405,20 @@ impl SourceReader for KafkaReader {
             Ok((number, state.to_split()?))
         })
         .collect()
+    }
+
+    fn snapshot_taken(&mut self, checkpoint: u64) {
+        if self.table.options.properties.commits_offsets {
+            // Partitions that were read to their end are told too.
+            let offsets = self.partitions.iter().map(|p| ((p.state.topic.clone(), p.state.partition), p.returned));
+            self.commits.taken(checkpoint, offsets.collect());
+        }
+    }
+
+    fn snapshot_completed(&mut self, checkpoint: u64) {
+        if let Some(consumer) = &self.consumer {
+            self.commits.completed(checkpoint, consumer);
+        }
     }
 
     fn locate(&self, split: usize, position: i64) -> String {

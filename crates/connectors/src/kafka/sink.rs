@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rdkafka::config::ClientConfig;
+use tidegate_api::audit::OutputUnit;
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{
-    CommitterContext, Sink, SinkCommitter, SinkMode, SinkWriter, TableDescriptor, WriterContext,
+    Committable, CommitterContext, Sink, SinkCommitter, SinkMode, SinkWriter, TableDescriptor, WriterContext,
 };
 use tidegate_api::{Error, Result, Schema};
 
@@ -196,5 +197,13 @@ impl Sink for KafkaSink {
 
     fn parallelism(&self) -> Option<usize> {
         self.table.options.sink_parallelism
+    }
+
+    fn describe(&self, committable: &Committable) -> Option<OutputUnit> {
+        self.exactly_once.as_ref()?.describe(committable)
+    }
+
+    fn preflight(&self, config: &Configuration) -> Result<Vec<String>> {
+        self.exactly_once.as_ref().map_or(Ok(Vec::new()), |exactly_once| exactly_once.preflight(config))
     }
 }

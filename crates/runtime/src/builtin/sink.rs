@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
 use arrow::buffer::BooleanBuffer;
+use tidegate_api::audit::{Auditor, OutputName};
 use tidegate_api::connector::{
     Committable, CommitterContext, Notifier, Sink, SinkCommitter, SinkMode, SinkWriter, WriterContext,
 };
@@ -16,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::calc::keep_rows;
+use crate::audit::SinkAccount;
 use crate::task::{StagedCommittable, StagedOutput, TaskCommand};
 
 /// Writes to one table from one subtask.
@@ -39,6 +41,8 @@ pub(crate) struct SinkOperator {
     publisher: Option<Publisher>,
     /// Rows came since the last barrier.
     wrote: bool,
+    /// Absent if the job takes no checkpoints.
+    account: Option<SinkAccount>,
 }
 
 /// Publishes in the background, one checkpoint after the other.
@@ -59,12 +63,17 @@ impl Publisher {
         link: usize,
         mut committer: Box<dyn SinkCommitter>,
         commands: mpsc::UnboundedSender<TaskCommand>,
+        account: Option<(SinkAccount, Arc<dyn Sink>)>,
     ) -> Publisher {
         let (queue, mut staged) = mpsc::unbounded_channel::<(CheckpointId, Vec<Committable>)>();
         let work = tokio::spawn(async move {
             while let Some((checkpoint, committables)) = staged.recv().await {
+                let names = account.as_ref().map(|(_, sink)| names(sink.as_ref(), &committables)).unwrap_or_default();
                 let (said, failed) = match committer.commit(committables).await {
-                    Ok(()) => (TaskCommand::Committed { link, checkpoint }, false),
+                    Ok(()) => {
+                        account.iter().for_each(|(account, _)| account.published(&names));
+                        (TaskCommand::Committed { link, checkpoint }, false)
+                    }
                     Err(e) => (TaskCommand::CommitFailed(e), true),
                 };
                 // A task that is gone needs no answer.
@@ -77,6 +86,10 @@ impl Publisher {
     }
 }
 
+fn names(sink: &dyn Sink, committables: &[Committable]) -> Vec<OutputName> {
+    committables.iter().filter_map(|committable| Some(sink.describe(committable)?.name)).collect()
+}
+
 impl SinkOperator {
     pub(crate) fn new(
         spec: &SinkSpec,
@@ -84,6 +97,7 @@ impl SinkOperator {
         context: WriterContext,
         notices: Notifier,
         restored: Vec<Committable>,
+        account: Option<SinkAccount>,
     ) -> Self {
         let physical = spec.table.physical.fields.iter().map(|field| (&field.name, &field.ty));
         let metadata = spec.table.metadata.iter().filter(|m| !m.is_virtual).map(|m| (&m.name, &m.ty));
@@ -108,14 +122,24 @@ impl SinkOperator {
             sent: None,
             publisher: None,
             wrote: false,
+            account,
         }
     }
 
     /// Publishes what is left from before, then makes the writer. `link` is the sink's place in the chain.
     pub(crate) async fn open(&mut self, link: usize, commands: &mpsc::UnboundedSender<TaskCommand>) -> Result<()> {
         if let Some(mut committer) = self.committer()? {
-            committer.recover(std::mem::take(&mut self.restored)).await?;
-            self.publisher = Some(Publisher::start(link, committer, commands.clone()));
+            let restored = std::mem::take(&mut self.restored);
+            let pending = names(self.sink.as_ref(), &restored);
+            if let Some(account) = &self.account {
+                restored.iter().filter_map(|c| self.sink.describe(c)).for_each(|unit| account.restored(unit));
+            }
+            committer.recover(restored).await?;
+            let account = self.account.clone().map(|account| (account, Arc::clone(&self.sink)));
+            if let Some((account, _)) = &account {
+                account.published(&pending);
+            }
+            self.publisher = Some(Publisher::start(link, committer, commands.clone(), account));
         } else if !self.restored.is_empty() {
             return Err(Error::job(format!(
                 "The checkpoint holds output staged for table '{}', but the table has no such guarantee any more. \
@@ -133,6 +157,7 @@ impl SinkOperator {
             parallelism: self.context.parallelism,
             metrics: self.context.metrics.clone(),
             notices: self.notices.clone(),
+            audit: self.account.as_ref().map_or_else(Auditor::silent, SinkAccount::auditor),
         })
     }
 
@@ -147,6 +172,10 @@ impl SinkOperator {
         let staged = self.writer()?.pre_commit(checkpoint.0).await?;
         let writer = self.writer()?.snapshot()?;
         self.wrote = false;
+        if let Some(account) = &self.account {
+            let units = staged.iter().filter_map(|committable| self.sink.describe(committable));
+            units.for_each(|unit| account.staged(unit, checkpoint.0));
+        }
         if !staged.is_empty() {
             self.staged.push_back((checkpoint, staged));
         }

@@ -13,6 +13,7 @@ use tidegate_state::{KeyGroupRange as StoreKeyGroups, LocalDir, PageCache, RunDi
 use tokio::sync::mpsc;
 
 use super::memory::StateMemory;
+use crate::audit::{OutputBoard, SinkAccount};
 use crate::operator::OperatorStates;
 use crate::source::{AssignedSplit, RestoredSplits};
 use crate::state::{KeyedLayout, OpenedStore, SnapshotFiles, StoreFactory, StoredRuns, decode_elements};
@@ -34,9 +35,23 @@ pub(crate) struct AttemptCheckpoints {
     pub file_prefix: String,
     pub max_parallelism: u32,
     pub restored: Option<Arc<RestoredJob>>,
+    /// The account of what sinks publish.
+    pub outputs: Arc<OutputBoard>,
+    /// The how-manieth restart of the job this is.
+    pub restart: u64,
 }
 
 impl AttemptCheckpoints {
+    /// A sink's part in the account.
+    pub(crate) fn account(&self, sink: &str, subtask: usize) -> SinkAccount {
+        SinkAccount {
+            board: Arc::clone(&self.outputs),
+            sink: sink.to_owned(),
+            subtask,
+            restart: self.restored.as_ref().map(|restored| (self.restart, restored.manifest.checkpoint.0)),
+        }
+    }
+
     /// The states of an operator in one subtask.
     pub(crate) fn states(&self, node: usize, subtask: usize, parallelism: usize) -> OperatorStates {
         let stores = TaskStores {

@@ -18,6 +18,8 @@ use tidegate_checkpoint::{Barrier, CheckpointId, JobId as CheckpointJobId, Opera
 
 use super::attempt::{RestoredJob, local_name};
 use super::handle::JobId;
+use super::records::{JobRecords, ResumedJob, StopSavepoint};
+use super::working_folder::WorkingFolder;
 use crate::plan::ExecutionPlan;
 use crate::state::{SnapshotFiles, StoredRuns};
 
@@ -32,7 +34,7 @@ pub(crate) struct JobCheckpoints {
     pub options: CheckpointOptions,
     pub files: Arc<StorageFiles>,
     /// Working folder of the job in this process.
-    pub folder: PathBuf,
+    folder: WorkingFolder,
     /// Stable ids, by node of the graph.
     pub ids: Vec<OperatorId>,
     pub next: CheckpointId,
@@ -44,13 +46,8 @@ pub(crate) struct JobCheckpoints {
     /// A newer one may exist.
     is_latest_unsure: bool,
     attempts: u64,
-}
-
-impl Drop for JobCheckpoints {
-    fn drop(&mut self) {
-        // Nobody needs it; what cannot be removed is in a folder for temporary files.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    id: JobId,
+    records: Option<Arc<dyn JobRecords>>,
 }
 
 /// An error of storage as one of the job.
@@ -65,13 +62,15 @@ impl JobCheckpoints {
         id: &JobId,
         options: CheckpointOptions,
         stores: Arc<Stores>,
+        resumed: Option<&ResumedJob>,
+        records: Option<Arc<dyn JobRecords>>,
     ) -> Result<JobCheckpoints> {
         let job = checkpoint_job(id)?;
         let folder = working_folder(graph, id)?;
         let dir = match (options.storage, &options.dir, options.backend) {
             (StorageKind::FileSystem, Some(dir), _) => stores.open(dir),
             // State that does not fit into memory does not fit there a second time.
-            (_, _, Backend::Disk) => stores.open(&folder.join("checkpoints").to_string_lossy()),
+            (_, _, Backend::Disk) => stores.open(&folder.path().join("checkpoints").to_string_lossy()),
             _ => stores.open("memory:///checkpoints"),
         };
         let storage = CheckpointStorage::new(&dir.map_err(storage_failed)?, &job, options.create_subdir);
@@ -86,12 +85,47 @@ impl JobCheckpoints {
             latest: None,
             is_latest_unsure: false,
             attempts: 0,
+            id: id.clone(),
+            records,
             options,
         };
-        checkpoints.restore_from_option().await?;
+        match resumed {
+            Some(resumed) => checkpoints.resume(resumed).await?,
+            None => checkpoints.restore_from_option().await?,
+        }
         let restored = checkpoints.latest.as_ref().map(|loaded| loaded.manifest.checkpoint);
         checkpoints.next = checkpoints.storage.next_id(restored).await.map_err(storage_failed)?;
         Ok(checkpoints)
+    }
+
+    /// Goes on from the newest checkpoint that the job has taken in whatever process, or from what it was started
+    /// from if there is none.
+    async fn resume(&mut self, resumed: &ResumedJob) -> Result<()> {
+        let mut own = self.storage.resume(&checkpoint_job(&self.id)?).await.map_err(storage_failed)?;
+        self.retained = Retained::restore(self.options.num_retained, &own);
+        let newest = own.last().map_or(0, |newest| newest.manifest.checkpoint.0);
+        if let Some(savepoint) = resumed.savepoint.as_ref().filter(|savepoint| savepoint.checkpoint > newest) {
+            // Its sinks may have published with it.
+            let place = self.stores.open(&savepoint.location).map_err(storage_failed)?;
+            self.latest = Some(CheckpointStorage::load(&place).await.map_err(storage_failed)?);
+            return Ok(());
+        }
+        let Some(newest) = own.pop() else { return self.restore_from_option().await };
+        self.files.known(&newest.manifest);
+        self.latest = Some(newest);
+        Ok(())
+    }
+
+    /// A savepoint that stops the job is about to be published.
+    pub(crate) fn stopping(&self, loaded: &Loaded) -> Result<()> {
+        let is_last = loaded.manifest.is_savepoint() && loaded.manifest.kind.stop().is_some();
+        match &self.records {
+            Some(records) if is_last => {
+                let (checkpoint, location) = (loaded.manifest.checkpoint.0, loaded.location());
+                records.stopping(&self.id, &StopSavepoint { checkpoint, location })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// `execution.state-recovery.path`.
@@ -134,7 +168,7 @@ impl JobCheckpoints {
     /// The folder and file prefix of the next attempt.
     pub(crate) fn begin_attempt(&mut self) -> (PathBuf, String) {
         self.attempts += 1;
-        let folder = self.folder.join(format!("attempt-{}", self.attempts));
+        let folder = self.folder.path().join(format!("attempt-{}", self.attempts));
         (folder, format!("{}-{}", self.files.random, self.attempts))
     }
 
@@ -320,12 +354,12 @@ async fn read_file(loaded: &Loaded, file: &FileRef) -> Result<bytes::Bytes> {
     reader.read_file(&loaded.folder.path, file).await.map_err(storage_failed)
 }
 
-/// `io.tmp.dirs`, or the machine's folder for temporary files.
-fn working_folder(graph: &JobGraph, id: &JobId) -> Result<PathBuf> {
+/// `io.tmp.dirs`, or the machine's folder for temporary files. What killed processes left there goes.
+fn working_folder(graph: &JobGraph, id: &JobId) -> Result<WorkingFolder> {
     let configured = graph.config.get("io.tmp.dirs").and_then(|dirs| dirs.split([',', ':']).next()).map(PathBuf::from);
-    let folder = configured.unwrap_or_else(std::env::temp_dir).join(format!("tidegate-{}-{id}", std::process::id()));
-    make_folder(&folder)?;
-    Ok(folder)
+    let parent = configured.unwrap_or_else(std::env::temp_dir);
+    super::working_folder::sweep(&parent);
+    WorkingFolder::make(&parent, id)
 }
 
 fn make_folder(folder: &Path) -> Result<()> {

@@ -6,7 +6,7 @@ use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{Error, Result, WindowKind};
-use tidegate_checkpoint::options::{Backend, CheckpointOptions};
+use tidegate_checkpoint::options::{Backend, CheckpointOptions, StorageKind, default_dir};
 use tidegate_checkpoint::restart::RestartStrategy;
 use tidegate_checkpoint::storage::Stores;
 use tidegate_time::{Clock, SystemClock};
@@ -15,7 +15,9 @@ use tokio::sync::mpsc;
 
 use super::deploy::Deployment;
 use super::execution::Execution;
-use super::handle::{Job, JobHandle, JobId};
+use super::handle::{EndedJob, Job, JobHandle, JobId};
+use super::records::{JobRecords, ResumedJob};
+use super::working_folder;
 use crate::notices::{JobNotices, Notice, Notices};
 use crate::plan::plan;
 
@@ -33,6 +35,10 @@ pub struct ClusterOptions {
     pub notices: Arc<dyn Notices>,
     /// How many ended jobs are remembered; the oldest are forgotten first.
     pub finished_jobs_max: usize,
+    /// Where checkpoints of jobs go that name no place themselves: a folder or URL. `None` is memory.
+    pub checkpoints_dir: Option<String>,
+    /// Who remembers jobs beyond the life of the process.
+    pub records: Option<Arc<dyn JobRecords>>,
 }
 
 /// Ended jobs remembered unless told otherwise: enough to look back at, and little memory.
@@ -48,6 +54,8 @@ impl ClusterOptions {
             clock: Arc::new(SystemClock::new()),
             notices: Arc::new(|_: Notice| {}),
             finished_jobs_max: FINISHED_JOBS_MAX,
+            checkpoints_dir: None,
+            records: None,
         }
     }
 }
@@ -71,6 +79,8 @@ impl LocalCluster {
         }
         let runtime =
             builder.build().map_err(|e| Error::job(format!("cannot start the threads that run tasks: {e}")))?;
+        // What killed processes left behind is nothing to wait for.
+        runtime.spawn_blocking(|| working_folder::sweep(&std::env::temp_dir()));
         Ok(LocalCluster {
             options: Arc::new(options),
             stores: Arc::default(),
@@ -83,30 +93,48 @@ impl LocalCluster {
     /// connector option, a construct that does not run) is an error here; what goes wrong later is the
     /// error of [`JobHandle::wait`].
     pub fn submit(&self, graph: JobGraph) -> Result<JobHandle> {
+        self.start(self.prepare(graph, None)?)
+    }
+
+    /// Starts a job that was prepared.
+    pub fn start(&self, prepared: PreparedJob) -> Result<JobHandle> {
         let Some(runtime) = &self.runtime else {
             return Err(Error::internal("the cluster is shut down"));
         };
-        let execution = self.prepare(graph)?;
-        let handle = JobHandle { job: execution.job.clone() };
-        {
-            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            forget_ended(&mut jobs, self.options.finished_jobs_max);
-            jobs.push(handle.clone());
-        }
-        runtime.spawn(execution.execute());
+        let handle = JobHandle { job: prepared.execution.job.clone() };
+        self.add(handle.clone());
+        runtime.spawn(prepared.execution.execute());
         Ok(handle)
     }
 
-    /// Checks a job and makes it ready to run.
-    fn prepare(&self, graph: JobGraph) -> Result<Execution> {
+    /// Shows a job that ended in another process, or could not be taken over from one.
+    pub fn remember(&self, ended: EndedJob) -> JobHandle {
+        let handle = JobHandle { job: Arc::new(Job::ended(ended, self.options.clock.clone())) };
+        self.add(handle.clone());
+        handle
+    }
+
+    fn add(&self, handle: JobHandle) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        forget_ended(&mut jobs, self.options.finished_jobs_max);
+        jobs.push(handle);
+    }
+
+    /// Checks a job and makes it ready to run: a new one, or one that goes on from another process.
+    pub fn prepare(&self, mut graph: JobGraph, resumed: Option<ResumedJob>) -> Result<PreparedJob> {
+        if let Some(dir) = &self.options.checkpoints_dir {
+            default_dir(&mut graph.config, dir);
+        }
         let checkpoints = CheckpointOptions::from_config(&graph.config)?;
         let takes_checkpoints = checkpoints.takes_checkpoints();
         let strategy = RestartStrategy::from_config(&graph.config, checkpoints.is_enabled())?;
-        let (id, plan) = (JobId::random(), plan(&graph)?);
+        let id = resumed.as_ref().map_or_else(JobId::random, |resumed| resumed.id.clone());
+        let plan = plan(&graph)?;
         let mut checked = Deployment::new(&graph, &plan, &id, &self.options, None)?;
         let attempt = std::mem::take(&mut checked.attempt);
         let (sender, requests) = mpsc::unbounded_channel();
         let job = Arc::new(Job::new(id, graph.name.clone(), attempt, self.options.clock.clone(), sender));
+        job.restarted_before(resumed.as_ref().map_or(0, |resumed| resumed.restarts));
         let notices = JobNotices::new(job.id.to_string(), self.options.notices.clone());
         if !checkpoints.without_effect.is_empty() && takes_checkpoints {
             notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
@@ -116,16 +144,23 @@ impl LocalCluster {
                 "'state.backend.type' asks for state on disk; session windows keep theirs in memory in this release",
             );
         }
-        Ok(Execution {
-            graph,
-            plan,
-            options: self.options.clone(),
-            job,
-            requests,
-            strategy,
-            stores: self.stores.clone(),
-            checked: (!takes_checkpoints && checkpoints.backend == Backend::HashMap).then_some(checked),
-            checkpoints,
+        if resumed.is_none() {
+            // What was allowed once is not asked again: a job must come back when Kafka is away.
+            preflight(&graph, &self.options)?.into_iter().for_each(|warning| notices.warn(warning));
+        }
+        Ok(PreparedJob {
+            execution: Execution {
+                graph,
+                plan,
+                options: self.options.clone(),
+                job,
+                requests,
+                strategy,
+                stores: self.stores.clone(),
+                checked: (!takes_checkpoints && checkpoints.backend == Backend::HashMap).then_some(checked),
+                checkpoints,
+                resumed,
+            },
         })
     }
 
@@ -147,6 +182,53 @@ fn has_sessions(spec: &OperatorSpec) -> bool {
         _ => return false,
     };
     matches!(window.kind, WindowKind::Session { .. })
+}
+
+/// Has all sinks ask their external systems, at once, for it may take them seconds.
+fn preflight(graph: &JobGraph, options: &ClusterOptions) -> Result<Vec<String>> {
+    let sinks = graph.nodes.iter().filter_map(|node| match &node.spec {
+        OperatorSpec::Sink(spec) => Some((&node.name, spec)),
+        _ => None,
+    });
+    let asked: Vec<Result<Vec<String>>> = std::thread::scope(|scope| {
+        let asking: Vec<_> = sinks
+            .map(|(name, spec)| {
+                scope.spawn(move || -> Result<Vec<String>> {
+                    let sink = options.connectors.factory(&spec.table)?.sink(&spec.table, &graph.config)?;
+                    let warnings = sink.preflight(&graph.config)?;
+                    Ok(warnings.into_iter().map(|warning| format!("{name}: {warning}")).collect())
+                })
+            })
+            .collect();
+        let broke = |_| Err(Error::internal("asking about a sink broke"));
+        asking.into_iter().map(|thread| thread.join().unwrap_or_else(broke)).collect()
+    });
+    let warnings: Vec<Vec<String>> = asked.into_iter().collect::<Result<_>>()?;
+    Ok(warnings.into_iter().flatten().collect())
+}
+
+/// A job that was checked and is ready to run.
+pub struct PreparedJob {
+    execution: Execution,
+}
+
+impl PreparedJob {
+    /// The job's id.
+    pub fn id(&self) -> &JobId {
+        &self.execution.job.id
+    }
+
+    /// The job's name.
+    pub fn name(&self) -> &str {
+        &self.execution.job.name
+    }
+
+    /// Whether it takes checkpoints that outlive the process; if not, another process can only start it from its
+    /// beginning.
+    pub fn outlives_process(&self) -> bool {
+        let checkpoints = &self.execution.checkpoints;
+        checkpoints.is_enabled() && checkpoints.storage == StorageKind::FileSystem
+    }
 }
 
 /// Forgets the oldest of the ended jobs until `max` of them are left.

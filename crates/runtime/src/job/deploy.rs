@@ -305,7 +305,8 @@ impl<'a> Builder<'a> {
                     restored,
                 };
                 let notices = self.notifier(&operator.name);
-                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink.clone(), context, notices, staged)))
+                let account = self.checkpoints.map(|own| own.account(&operator.name, index));
+                LinkOperator::Sink(Box::new(SinkOperator::new(spec, sink.clone(), context, notices, staged, account)))
             }
             spec => {
                 let late = self.late.get(&node).ok_or_else(|| Error::internal("an operator without a reporter"))?;

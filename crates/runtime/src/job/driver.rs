@@ -233,6 +233,13 @@ impl Driver {
                     view.in_progress.remove(&checkpoint.0);
                     view.latest = Some(complete);
                 });
+                self.job.outputs.completed(&loaded.manifest);
+                if let Err(e) = own.stopping(&loaded) {
+                    self.notices.warn(format!(
+                        "that the job stops with savepoint {location} cannot be written down; if its process dies now, \
+                         start it from there: {e}"
+                    ));
+                }
                 let condemned = own.stored(loaded, is_savepoint);
                 own.delete(condemned);
                 Fact::ManifestStored { checkpoint, location }

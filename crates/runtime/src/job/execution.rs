@@ -24,6 +24,7 @@ use super::deploy::Deployment;
 use super::driver::{Driver, Verdict};
 use super::handle::{Attempt, Job, JobRequest};
 use super::memory::StateMemory;
+use super::records::ResumedJob;
 use crate::notices::JobNotices;
 use crate::plan::ExecutionPlan;
 use crate::task::Subtask;
@@ -67,6 +68,8 @@ pub(crate) struct Execution {
     pub stores: Arc<Stores>,
     /// The attempt that was made to check the job. It takes no checkpoints.
     pub checked: Option<Deployment>,
+    /// The job goes on from another process.
+    pub resumed: Option<ResumedJob>,
 }
 
 /// How an attempt ended.
@@ -87,6 +90,9 @@ impl Execution {
             Ok(own) => own,
             Err(error) => {
                 job.fail(None, error);
+                if self.resumed.is_none() {
+                    self.record_end(JobStatus::Failed);
+                }
                 return end(&job, JobStatus::Failed);
             }
         };
@@ -124,6 +130,12 @@ impl Execution {
                 break JobStatus::Canceled;
             }
         };
+        let goes_on = job.is_suspended() && status == JobStatus::Canceled;
+        // What could not be taken over is left as it is: the reason may be gone at the next try.
+        let untouched = status == JobStatus::Failed && self.resumed.is_some() && !job.has_run();
+        if goes_on || untouched || !self.record_end(status) {
+            return end(&job, status);
+        }
         if let Some(own) = &mut own {
             own.end(match status {
                 JobStatus::Finished => JobEnd::Finished,
@@ -135,6 +147,21 @@ impl Execution {
         end(&job, status);
     }
 
+    /// Writes down that the job is over; false if that cannot be done, and then the job's checkpoints must stay.
+    fn record_end(&self, status: JobStatus) -> bool {
+        let Some(records) = &self.options.records else { return true };
+        match records.ended(&self.job.ending(status)) {
+            Ok(()) => true,
+            Err(e) => {
+                let status = status.name();
+                self.warn(&format!(
+                    "the job is {status}, but that cannot be written down, so it will start again: {e}"
+                ));
+                false
+            }
+        }
+    }
+
     fn warn(&self, text: &str) {
         JobNotices::new(self.job.id.to_string(), self.options.notices.clone()).warn(text);
     }
@@ -144,7 +171,14 @@ impl Execution {
             return Ok(None);
         }
         let (options, stores) = (self.checkpoints.clone(), self.stores.clone());
-        JobCheckpoints::open(&self.graph, &self.job.id, options, stores).await.map(Some)
+        let resumed = self.resumed.as_ref();
+        let records = self.options.records.clone();
+        let mut own = JobCheckpoints::open(&self.graph, &self.job.id, options, stores, resumed, records).await?;
+        if self.resumed.is_some() {
+            // What a killed process was about to write goes.
+            own.settle(self.job.clock.now_ms()).await?;
+        }
+        Ok(Some(own))
     }
 
     /// Makes the tasks of the next attempt.
@@ -158,7 +192,7 @@ impl Execution {
                 Some(checked) => checked,
                 None => {
                     let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, None)?;
-                    self.job.restarted(made.attempt);
+                    self.job.attempted(made.attempt, false);
                     Deployment { attempt: Attempt::default(), runnables: made.runnables, tasks: made.tasks }
                 }
             };
@@ -169,6 +203,15 @@ impl Execution {
         }
         let (folder, file_prefix) = own.begin_attempt();
         let restored = own.restored(&folder).await?;
+        let restart = self.job.restarts() + u64::from(!is_first);
+        if let Some(records) = self.options.records.as_ref().filter(|_| !is_first)
+            && let Err(e) = records.restarted(&self.job.id, restart)
+        {
+            self.warn(&format!("that the job is restarted cannot be written down: {e}"));
+        }
+        if !is_first || restored.is_some() || self.resumed.is_some() {
+            self.job.outputs.restarted(restart, restored.as_ref().map(|restored| &restored.manifest));
+        }
         self.job.show_checkpoints(|view| view.restored = restored.as_ref().map(|r| r.manifest.checkpoint.0));
         let (facts, said) = mpsc::unbounded_channel();
         let memory = StateMemory::new(&own.options, &self.graph, &self.plan);
@@ -183,6 +226,8 @@ impl Execution {
             file_prefix,
             max_parallelism: own.max_parallelism(),
             restored,
+            outputs: self.job.outputs.clone(),
+            restart,
         };
         let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, Some(&shared))?;
         if is_first {
@@ -191,7 +236,7 @@ impl Execution {
         let plan = own.plan(&self.graph, &self.plan, &self.job.id, &made.tasks.states)?;
         let notices = JobNotices::new(self.job.id.to_string(), self.options.notices.clone());
         let driver = Driver::new(plan, own, made.tasks, said, self.job.clone(), notices);
-        self.job.restarted(made.attempt);
+        self.job.attempted(made.attempt, is_first);
         Ok((made.runnables, Some(driver)))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_api::graph::OperatorSpec;
@@ -12,6 +12,7 @@ use tidegate_time::Clock;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::boards::ShownSource;
+use crate::audit::{OutputBoard, OutputsView};
 use crate::late::LateReporter;
 use crate::task::Subtask;
 use crate::view::{
@@ -28,6 +29,11 @@ impl JobId {
     /// A new random id.
     pub(crate) fn random() -> Self {
         JobId(uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    /// Reads 32 hex digits; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())).then(|| JobId(text.to_ascii_lowercase()))
     }
 
     /// The digits.
@@ -101,6 +107,21 @@ impl Role {
     }
 }
 
+/// A job that is over, as another process may remember it.
+#[derive(Clone, Debug)]
+pub struct EndedJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// The state it ended in.
+    pub status: JobStatus,
+    /// When each state was entered, in milliseconds since the epoch.
+    pub timestamps: BTreeMap<JobStatus, i64>,
+    /// Why it failed, if it did.
+    pub failure: Option<FailureView>,
+}
+
 struct History {
     status: JobStatus,
     timestamps: BTreeMap<JobStatus, i64>,
@@ -134,11 +155,15 @@ pub(crate) struct Job {
     /// How often the job was restarted.
     restarts: AtomicU64,
     checkpoints: Mutex<CheckpointsView>,
+    /// The account of what sinks publish.
+    pub outputs: Arc<OutputBoard>,
     /// To whoever runs the job.
     pub requests: mpsc::UnboundedSender<JobRequest>,
     history: Mutex<History>,
     /// Turns true when a user asks for cancellation.
     pub cancel: watch::Sender<bool>,
+    /// The job is stopped because its process ends, to go on in another.
+    suspended: AtomicBool,
     /// Turns true when the job has reached its last state.
     pub done: watch::Sender<bool>,
 }
@@ -154,6 +179,7 @@ impl Job {
         let now = clock.now_ms();
         let timestamps = BTreeMap::from([(JobStatus::Initializing, now), (JobStatus::Created, now)]);
         Job {
+            outputs: Arc::new(OutputBoard::new(clock.clone())),
             id,
             name,
             clock,
@@ -163,8 +189,41 @@ impl Job {
             requests,
             history: Mutex::new(History { status: JobStatus::Created, timestamps, failure: None }),
             cancel: watch::Sender::new(false),
+            suspended: AtomicBool::new(false),
             done: watch::Sender::new(false),
         }
+    }
+
+    /// A job that ended in another process.
+    pub(crate) fn ended(ended: EndedJob, clock: Arc<dyn Clock>) -> Self {
+        let (requests, _) = mpsc::unbounded_channel();
+        let job = Job::new(ended.id, ended.name, Attempt::default(), clock, requests);
+        // A failure's kind is known to the process it happened in alone.
+        let failure = ended.failure.map(|view| (view.clone(), Error::job(view.message)));
+        *job.history.lock().unwrap_or_else(PoisonError::into_inner) =
+            History { status: ended.status, timestamps: ended.timestamps, failure };
+        job.done.send_replace(true);
+        job
+    }
+
+    /// The job as it ends now, in this state.
+    pub(crate) fn ending(&self, status: JobStatus) -> EndedJob {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut timestamps = history.timestamps.clone();
+        timestamps.insert(status, self.clock.now_ms());
+        let failure = history.failure.as_ref().map(|(view, _)| view.clone()).filter(|_| status == JobStatus::Failed);
+        EndedJob { id: self.id.clone(), name: self.name.clone(), status, timestamps, failure }
+    }
+
+    /// Whether the job has run in this process.
+    pub(crate) fn has_run(&self) -> bool {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.timestamps.contains_key(&JobStatus::Running)
+    }
+
+    /// Whether the job stops only because its process ends.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::SeqCst)
     }
 
     /// The attempt that runs, or the last one.
@@ -172,10 +231,20 @@ impl Job {
         self.attempt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another attempt takes over.
-    pub(crate) fn restarted(&self, attempt: Attempt) {
+    /// Another attempt takes over; all but the first are restarts.
+    pub(crate) fn attempted(&self, attempt: Attempt, is_first: bool) {
         *self.attempt.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(attempt);
-        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.restarts.fetch_add(u64::from(!is_first), Ordering::Relaxed);
+    }
+
+    /// How often the job was restarted.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// The job was restarted so often in other processes.
+    pub(crate) fn restarted_before(&self, times: u64) {
+        self.restarts.store(times, Ordering::Relaxed);
     }
 
     /// Changes what is visible of checkpoints.
@@ -307,6 +376,18 @@ impl JobHandle {
         Ok(())
     }
 
+    /// Stops the job because its process ends: it counts as running, keeps its checkpoints, and goes on from them
+    /// in another process.
+    pub fn suspend(&self) {
+        self.job.suspended.store(true, Ordering::SeqCst);
+        self.job.cancel.send_replace(true);
+    }
+
+    /// Whether the job was stopped by [`JobHandle::suspend`].
+    pub fn is_suspended(&self) -> bool {
+        self.job.is_suspended()
+    }
+
     /// Takes a savepoint into a folder under `target`, or under the configured one, and says where. With
     /// `stop` the job ends with it.
     pub async fn savepoint(&self, target: Option<String>, stop: Option<Stop>) -> Result<String> {
@@ -338,7 +419,12 @@ impl JobHandle {
 
     /// How often the job was restarted.
     pub fn restarts(&self) -> u64 {
-        self.job.restarts.load(Ordering::Relaxed)
+        self.job.restarts()
+    }
+
+    /// What its exactly-once sinks have published, and what is pending.
+    pub fn outputs(&self) -> OutputsView {
+        self.job.outputs.view()
     }
 
     /// What the job has done so far.

@@ -9,8 +9,11 @@ mod driver;
 mod execution;
 mod handle;
 mod memory;
+mod records;
 mod start;
 mod wiring;
+mod working_folder;
 
-pub use cluster::{ClusterOptions, LocalCluster};
-pub use handle::{JobHandle, JobId, JobSummary, OperatorRows};
+pub use cluster::{ClusterOptions, LocalCluster, PreparedJob};
+pub use handle::{EndedJob, JobHandle, JobId, JobSummary, OperatorRows};
+pub use records::{JobRecords, ResumedJob, StopSavepoint};

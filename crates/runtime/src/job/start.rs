@@ -44,5 +44,5 @@ pub(super) async fn run_values(
     }
     task.emit(StreamElement::Watermark(Watermark::MAX)).await?;
     task.emit(StreamElement::EndOfInput).await?;
-    task.finish(&mut SourceCommands { commands }, Watermark::MAX).await
+    task.finish(&mut SourceCommands { commands, reader: None }, Watermark::MAX).await
 }

@@ -72,14 +72,23 @@ enum Next {
 /// Commands after the source has ended.
 pub(crate) struct SourceCommands {
     pub commands: mpsc::UnboundedReceiver<TaskCommand>,
+    /// What was read, to the end; absent for `VALUES`.
+    pub reader: Option<Box<dyn SourceReader>>,
 }
 
 impl LastCommands for SourceCommands {
     async fn next(&mut self) -> Option<TaskCommand> {
-        self.commands.recv().await
+        let command = self.commands.recv().await?;
+        if let (Some(reader), TaskCommand::Completed(checkpoint)) = (&mut self.reader, &command) {
+            reader.snapshot_completed(checkpoint.0);
+        }
+        Some(command)
     }
 
-    fn triggered(&mut self, _: Barrier) -> bool {
+    fn triggered(&mut self, barrier: Barrier) -> bool {
+        if let Some(reader) = &mut self.reader {
+            reader.snapshot_taken(barrier.id.0);
+        }
         true
     }
 }
@@ -166,7 +175,7 @@ impl SourceTask {
             self.start.wait().await;
         }
         let watermark = self.watermark();
-        task.finish(&mut SourceCommands { commands: self.commands }, watermark).await
+        task.finish(&mut SourceCommands { commands: self.commands, reader: Some(reader) }, watermark).await
     }
 
     fn watermark(&self) -> Watermark {
@@ -181,6 +190,9 @@ impl SourceTask {
         reader: &mut dyn SourceReader,
         progress: &mut Progress,
     ) -> Result<bool> {
+        if let TaskCommand::Completed(checkpoint) = &command {
+            reader.snapshot_completed(checkpoint.0);
+        }
         let Some(TaskCommand::Trigger { barrier, enumerator }) = task.obey(command)? else { return Ok(false) };
         // What the enumerator had assigned before the barrier belongs before it.
         let mut out = Vec::new();
@@ -194,22 +206,29 @@ impl SourceTask {
             task.emit(element).await?;
         }
         let snapshot = SourceSnapshot { splits: self.positions(reader)?, enumerator };
+        reader.snapshot_taken(barrier.id.0);
         task.snapshot(barrier, self.watermark(), Some(snapshot)).await?;
         task.aligned(barrier.id, Vec::new());
         match barrier.kind.stop() {
-            Some(_) => self.wait_for_stop(barrier, task).await,
+            Some(_) => self.wait_for_stop(barrier, task, reader).await,
             None => Ok(false),
         }
     }
 
     /// After the barrier of a savepoint that stops the job nothing is read until it is known to be complete;
     /// false if it came to nothing and the source goes on.
-    async fn wait_for_stop(&mut self, barrier: Barrier, task: &mut Task) -> Result<bool> {
+    async fn wait_for_stop(
+        &mut self,
+        barrier: Barrier,
+        task: &mut Task,
+        reader: &mut dyn SourceReader,
+    ) -> Result<bool> {
         while let Some(command) = self.commands.recv().await {
             let completed = matches!(&command, TaskCommand::Completed(id) if *id == barrier.id);
             let aborted = matches!(&command, TaskCommand::Aborted(id) if *id == barrier.id);
             task.obey(command)?;
             if completed {
+                reader.snapshot_completed(barrier.id.0);
                 self.is_suspended = barrier.kind.stop() == Some(Stop::Suspend);
                 return Ok(true);
             }

@@ -1,12 +1,13 @@
 //! The committer: does with Kafka what the sequences say, and tries again for as long as it takes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tidegate_api::audit::Finding;
 use tidegate_api::connector::{Committable, CommitterContext, Notifier, SinkCommitter};
 use tidegate_api::metrics::{Counter, Gauge};
 use tidegate_api::{Error, Result};
@@ -16,7 +17,7 @@ use tidegate_time::{Clock, SystemClock};
 
 use super::limits::Limits;
 use super::transaction::{Failure, Transactions, transaction_timeout_ms};
-use super::{Book, Entries, ExactlyOnce, StagedSegment, segment_data};
+use super::{Book, Entries, ExactlyOnce, StagedSegment, output_name, segment_data};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// An attempt that takes longer is worth a word.
@@ -115,7 +116,9 @@ impl KafkaCommitter {
                 let committed = blocking(move || open.committed(&topic)).await?;
                 let mut entries = book.lock();
                 entries.sequences.read(&name, committed).map_err(|e| Failure::Final(refused(&e)))?;
-                self.written.extend(entries.forget_written());
+                let found = entries.forget_written();
+                drop(entries);
+                self.settled(found, Finding::WasThere);
             }
             Command::Write(segment) => self.write(*segment, book).await?,
             Command::Close(name) => self.give_up(&name).await?,
@@ -133,8 +136,18 @@ impl KafkaCommitter {
         self.records.add(rows);
         let mut entries = book.lock();
         entries.sequences.written(&key.0, key.1, self.clock.now_ms());
-        self.written.extend(entries.forget_written());
+        let written = entries.forget_written();
+        drop(entries);
+        self.settled(written, Finding::Published);
         Ok(())
+    }
+
+    /// Segments that are in Kafka for certain.
+    fn settled(&mut self, segments: BTreeMap<(SinkName, u64), PathBuf>, finding: Finding) {
+        for ((name, sequence), path) in segments {
+            self.ctx.audit.found(&output_name(&name, sequence), finding);
+            self.written.push(path);
+        }
     }
 
     /// The topic an id's sequence is kept with: what its segments say, for the table's may have changed.
@@ -185,12 +198,12 @@ impl KafkaCommitter {
 
 impl Entries {
     /// Forgets the files of segments that are written, and returns them.
-    fn forget_written(&mut self) -> Vec<PathBuf> {
+    fn forget_written(&mut self) -> BTreeMap<(SinkName, u64), PathBuf> {
         let Entries { sequences, files } = self;
         let pending: std::collections::BTreeSet<(&SinkName, u64)> =
             sequences.pending().map(|segment| (&segment.name, segment.sequence)).collect();
         let is_written = |name: &SinkName, sequence: u64| !pending.contains(&(name, sequence));
-        files.extract_if(.., |(name, sequence), _| is_written(name, *sequence)).map(|(_, path)| path).collect()
+        files.extract_if(.., |(name, sequence), _| is_written(name, *sequence)).collect()
     }
 }
 
@@ -199,7 +212,7 @@ impl SinkCommitter for KafkaCommitter {
     async fn recover(&mut self, pending: Vec<Committable>) -> Result<()> {
         let limits = self.limits().await?;
         limits.check(transaction_timeout_ms(&self.sink.plan.table)?)?;
-        let mut files = std::collections::BTreeMap::new();
+        let mut files = BTreeMap::new();
         let (mut lanes, mut taken_ms) = (Vec::with_capacity(pending.len()), i64::MIN);
         for committable in &pending {
             let (staged, path) = StagedSegment::of(committable)?;

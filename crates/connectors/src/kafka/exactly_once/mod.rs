@@ -11,6 +11,7 @@
 
 mod committer;
 mod limits;
+mod preflight;
 mod segment;
 mod staging;
 mod transaction;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tidegate_api::audit::{OutputName, OutputUnit};
 use tidegate_api::config::{Configuration, parse_bytes};
 use tidegate_api::connector::{Committable, CommitterContext, SinkCommitter, SinkWriter, WriterContext};
 use tidegate_api::{Error, Result};
@@ -103,6 +105,17 @@ impl ExactlyOnce {
         Box::new(KafkaCommitter::new(self.clone(), ctx))
     }
 
+    /// What a committable is, for people.
+    pub fn describe(&self, committable: &Committable) -> Option<OutputUnit> {
+        let (StagedSegment { segment, .. }, _) = StagedSegment::of(committable).ok()?;
+        Some(OutputUnit {
+            name: output_name(&segment.name, segment.sequence),
+            rows: segment.staged.rows,
+            bytes: Some(segment.staged.bytes),
+            checkpoint: Some(segment.checkpoint.0),
+        })
+    }
+
     fn book(&self, subtask: usize) -> Option<Arc<Book>> {
         lock(&self.books).get(&subtask).cloned()
     }
@@ -145,6 +158,11 @@ impl Book {
             }
         }
     }
+}
+
+fn output_name(name: &SinkName, sequence: u64) -> OutputName {
+    let SinkName { transactional_id, group } = name.clone();
+    OutputName::Sequence { transactional_id, group, sequence }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
