@@ -9,6 +9,7 @@ use std::time::Duration;
 use arrow::array::{RecordBatch, UInt8Array};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use tidegate_time::{Clock, Watermark, WatermarkStatus};
 
 use crate::audit::{Auditor, OutputUnit};
 use crate::config::Configuration;
@@ -364,6 +365,8 @@ pub struct WriterContext {
     pub staging: Option<PathBuf>,
     /// What the writers of the subtasks this one took over from returned by [`SinkWriter::snapshot`].
     pub restored: Vec<serde_json::Value>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Writes rows.
@@ -374,6 +377,11 @@ pub trait SinkWriter: Send {
 
     /// Hands on what is buffered; called when the input has nothing more at once.
     async fn flush(&mut self) -> Result<()>;
+
+    /// Where event time stands in the input: said before every [`SinkWriter::pre_commit`].
+    fn input_watermark(&mut self, watermark: Watermark, status: WatermarkStatus) {
+        let _ = (watermark, status);
+    }
 
     /// A barrier: hands over what was written since the last one, to be published when the checkpoint is
     /// complete. A sink that publishes as it writes makes everything durable instead.
@@ -392,6 +400,12 @@ pub trait SinkWriter: Send {
     /// Everything is durable as far as the sink's guarantee goes. Called once, at the end; what is to be
     /// published is asked for afterwards, by a last [`SinkWriter::pre_commit`].
     async fn finish(&mut self) -> Result<()>;
+
+    /// True if that last [`SinkWriter::pre_commit`] is needed though no row came since the one before it: for
+    /// a file that stayed open across barriers. Asked after [`SinkWriter::finish`].
+    fn holds_output(&self) -> bool {
+        false
+    }
 }
 
 /// Connector factories by identifier.

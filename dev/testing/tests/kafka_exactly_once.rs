@@ -26,6 +26,7 @@ use tidegate_api::{Batch, Result};
 use tidegate_connectors::kafka::KafkaFactory;
 use tidegate_testing::each_broker;
 use tidegate_testing::kafka::{self, Kafka, Kind, Settings};
+use tidegate_time::SystemClock;
 
 use support::{LIMIT, error_of, table};
 
@@ -134,6 +135,7 @@ impl Job {
                 metrics: Arc::new(MetricGroup::default()),
                 staging: Some(staging.path().to_owned()),
                 restored: old.into_iter().map(|kept| kept.writer).collect(),
+                clock: Arc::new(SystemClock::new()),
             })?;
             subtasks.push(Subtask { writer, committer, staged: Vec::new(), _staging: staging });
         }
@@ -367,7 +369,8 @@ async fn the_end_of_a_job_without_checkpoints_publishes(kind: Kind) {
     let mut first = job.committer(sink.as_ref(), 0, 1);
     first.recover(Vec::new()).await.expect("it opens");
     let metrics = Arc::new(MetricGroup::default());
-    let ctx = WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging: None, restored: Vec::new() };
+    let (restored, clock) = (Vec::new(), Arc::new(SystemClock::new()));
+    let ctx = WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging: None, restored, clock };
     let mut writer = sink.writer(ctx).expect("it opens");
     writer.write(batch(&[0, 1, 2])).await.expect("staged");
     writer.finish().await.expect("finished");

@@ -4,8 +4,13 @@
 //! Partitioned tables keep their partition columns in directory names (`day=2026-10-01/`), not in the files.
 
 mod commit;
+mod disk;
+mod part;
 mod partition;
+mod partition_commit;
+mod parts;
 mod path;
+mod rolling;
 mod sink;
 mod source;
 #[cfg(test)]
@@ -19,21 +24,20 @@ use tidegate_api::config::Configuration;
 use tidegate_api::connector::{ConnectorFactory, Sink, Source, TableDescriptor};
 use tidegate_api::{Error, LogicalType, Result, Schema, TypeKind};
 
+use self::disk::{Disk, LocalDisk};
+use self::partition_commit::{PartitionCommitOptions, PartitionCommits};
 use self::path::TablePath;
+use self::rolling::RollingPolicy;
 use self::sink::FileSink;
 use self::source::FileSource;
 use crate::format::{decoding_format, encoding_format};
 use crate::option::{OptionReader, invalid_value};
 
-/// Sink options that are accepted because their effect does not change which rows are published when: a part is
-/// closed at every checkpoint, and published by it.
-const SINK_HINTS: [&str; 5] = [
-    "sink.rolling-policy.rollover-interval",
-    "sink.rolling-policy.inactivity-interval",
-    "sink.rolling-policy.check-interval",
-    "sink.shuffle-by-partition.enable",
-    "source.report-statistics",
-];
+/// Options without effect here.
+const HINTS: [&str; 2] = ["sink.shuffle-by-partition.enable", "source.report-statistics"];
+
+/// Options of compaction; a source takes them without effect.
+const COMPACTION: [&str; 3] = ["auto-compaction", "compaction.file-size", "compaction.parallelism"];
 
 /// The factory of `'connector' = 'filesystem'`.
 pub struct FilesystemFactory;
@@ -59,8 +63,11 @@ impl ConnectorFactory for FilesystemFactory {
         let monitor_ms = options.duration_ms("source.monitor-interval")?;
         let default_partition = read_default_partition(&mut options);
         let parallelism = options.positive("scan.parallelism")?;
-        options.accept(&SINK_HINTS);
-        options.accept(&["sink.parallelism", "sink.rolling-policy.file-size"]);
+        options.accept(&HINTS);
+        options.accept(&COMPACTION);
+        options.accept(&RollingPolicy::KEYS);
+        options.accept(&partition_commit::KEYS);
+        options.accept(&["sink.parallelism"]);
         options.finish()?;
         let in_files = physical_in_files(table);
         format.check(&in_files)?;
@@ -77,28 +84,7 @@ impl ConnectorFactory for FilesystemFactory {
     }
 
     fn sink(&self, table: &TableDescriptor, _: &Configuration) -> Result<Arc<dyn Sink>> {
-        let mut options = OptionReader::new(self.identifier(), table);
-        options.require(&["path", "format"])?;
-        let format = encoding_format(&mut options, "format")?;
-        let path = read_path(&mut options)?;
-        let parallelism = options.positive("sink.parallelism")?;
-        let default_partition = read_default_partition(&mut options);
-        if let Some((key, value)) = options.prefixed("sink.partition-commit.").first() {
-            return Err(Error::unsupported(format!(
-                "Option 'sink.partition-commit.{key}' = '{value}' is not supported: files of a partition are published \
-                 by checkpoints, and nothing announces that a partition is whole."
-            )));
-        }
-        let roll_bytes = options.bytes("sink.rolling-policy.file-size")?.unwrap_or(128 << 20);
-        options.accept(&SINK_HINTS);
-        options.accept(&["scan.parallelism", "source.monitor-interval", "source.path.regex-pattern"]);
-        options.finish()?;
-        if path.is_glob() {
-            return Err(invalid_value("path", path.text(), "a directory to write to, without * or ?"));
-        }
-        format.encoder(&physical_in_files(table))?;
-        partition::check(table)?;
-        Ok(Arc::new(FileSink { table: table.clone(), path, parallelism, default_partition, roll_bytes, format }))
+        Ok(Arc::new(file_sink(table, Arc::new(LocalDisk))?))
     }
 
     fn metadata_keys(&self, _: &BTreeMap<String, String>) -> Vec<(String, LogicalType)> {
@@ -110,6 +96,36 @@ impl ConnectorFactory for FilesystemFactory {
             ("file.modification-time".to_owned(), not_null(TypeKind::TimestampLtz(3))),
         ]
     }
+}
+
+/// Checks every option and makes a sink that writes to `disk`.
+fn file_sink(table: &TableDescriptor, disk: Arc<dyn Disk>) -> Result<FileSink> {
+    let mut options = OptionReader::new(FilesystemFactory.identifier(), table);
+    options.require(&["path", "format"])?;
+    let format = encoding_format(&mut options, "format")?;
+    let path = read_path(&mut options)?;
+    let parallelism = options.positive("sink.parallelism")?;
+    let default_partition = read_default_partition(&mut options);
+    let policy = RollingPolicy::read(&mut options)?;
+    let partitions = PartitionCommitOptions::read(&mut options, table)?;
+    if options.bool("auto-compaction", false)? {
+        return Err(Error::unsupported(
+            "Option 'auto-compaction' = 'true' is not supported: files stay as they were finished. Let larger ones grow \
+             with 'sink.rolling-policy.*'.",
+        ));
+    }
+    options.accept(&COMPACTION);
+    options.accept(&HINTS);
+    options.accept(&["scan.parallelism", "source.monitor-interval", "source.path.regex-pattern"]);
+    options.finish()?;
+    if path.is_glob() {
+        return Err(invalid_value("path", path.text(), "a directory to write to, without * or ?"));
+    }
+    format.encoder(&physical_in_files(table))?;
+    partition::check(table)?;
+    let root = path.path().to_owned();
+    let partitions = partitions.map(|options| Arc::new(PartitionCommits::new(options, Arc::clone(&disk), root)));
+    Ok(FileSink { table: table.clone(), path, parallelism, default_partition, policy, format, disk, partitions })
 }
 
 fn read_path(options: &mut OptionReader<'_>) -> Result<TablePath> {

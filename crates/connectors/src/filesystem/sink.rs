@@ -1,33 +1,31 @@
 //! Writing part files.
 //!
-//! A file is written under a hidden name (`.part-....inprogress`, which readers skip). With checkpoints it is
-//! closed at the next barrier at the latest and gets its own name when that checkpoint is complete; without,
-//! when the job has finished. A failed job leaves no half file that looks whole, and a restarted one neither
-//! loses nor doubles a row.
+//! A file is written under a hidden name (`.part-....inprogress...`, which readers skip). With checkpoints it
+//! stays open across barriers until it is large or old enough, and gets its own name when the checkpoint is
+//! complete that it was finished before; without, when the job has finished. A failed job leaves no half file
+//! that looks whole, and a restarted one neither loses nor doubles a row.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tidegate_api::audit::{OutputName, OutputUnit};
 use tidegate_api::connector::{
     Committable, CommitterContext, Sink, SinkCommitter, SinkMode, SinkWriter, TableDescriptor, WriterContext,
 };
-use tidegate_api::{Batch, Error, Result};
+use tidegate_api::{Batch, Error, Result, Watermark, WatermarkStatus};
+use tidegate_time::Clock;
 
-use super::commit::{FileCommitter, FinishedPart, WriterSnapshot, remove_leftovers};
+use super::commit::{FileCommitter, Staged};
+use super::disk::Disk;
+use super::partition_commit::{PartitionBook, PartitionCommits, UncommittedPartition};
+use super::parts::{Parts, PartsPlace, PartsSnapshot};
 use super::path::TablePath;
+use super::rolling::RollingPolicy;
 use super::{partition, physical_in_files};
 use crate::format::{Encoder, EncodingFormat};
 use crate::view::View;
-
-/// Files a writer holds open: for one more partition, the part that was not written to for the longest is
-/// finished.
-const OPEN_PARTS: usize = 128;
 
 /// A table that is written as files.
 pub(super) struct FileSink {
@@ -35,8 +33,20 @@ pub(super) struct FileSink {
     pub(super) path: TablePath,
     pub(super) parallelism: Option<usize>,
     pub(super) default_partition: String,
-    pub(super) roll_bytes: u64,
+    pub(super) policy: RollingPolicy,
     pub(super) format: Arc<dyn EncodingFormat>,
+    pub(super) disk: Arc<dyn Disk>,
+    /// One for the writers and committers of all subtasks.
+    pub(super) partitions: Option<Arc<PartitionCommits>>,
+}
+
+/// What a writer's part of a checkpoint says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct WriterSnapshot {
+    #[serde(flatten)]
+    parts: PartsSnapshot,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    uncommitted: Vec<UncommittedPartition>,
 }
 
 impl Sink for FileSink {
@@ -49,33 +59,40 @@ impl Sink for FileSink {
         let restored: Vec<WriterSnapshot> = restored
             .collect::<std::result::Result<_, _>>()
             .map_err(|e| Error::job(format!("What the checkpoint remembers of a file sink cannot be read: {e}.")))?;
-        if !restored.is_empty() {
-            remove_leftovers(self.path.path(), &restored);
-        }
         let in_files = physical_in_files(&self.table);
+        let place = PartsPlace {
+            disk: Arc::clone(&self.disk),
+            root: self.path.path().to_owned(),
+            policy: self.policy.clone(),
+            format: self.written_as(),
+        };
+        let (parts, uncommitted): (Vec<_>, Vec<_>) = restored.into_iter().map(|w| (w.parts, w.uncommitted)).unzip();
+        let partitions = self.partitions.as_ref().map(|commits| {
+            let uncommitted = uncommitted.into_iter().flatten();
+            PartitionBook::new(Arc::clone(commits), ctx.subtask, ctx.parallelism, uncommitted)
+        });
         let all = 0..self.table.physical.len();
         Ok(Box::new(FileWriter {
-            name: format!("part-{}-{}", random_uuid(), ctx.subtask),
             encoder: self.format.encoder(&in_files)?,
             columns_in_files: all.filter(|i| !self.table.partition_keys.contains(i)).collect(),
             table: self.table.clone(),
-            root: self.path.path().to_owned(),
             default_partition: self.default_partition.clone(),
-            roll_bytes: self.roll_bytes,
-            parts: 0,
-            open: BTreeMap::new(),
-            written: Vec::new(),
-            has_checkpoints: ctx.staging.is_some(),
-            turn: 0,
+            parts: Parts::new(place, ctx.subtask, &parts, ctx.clock.now_ms())?,
+            partitions,
+            clock: ctx.clock,
+            is_over: false,
+            holds_output: false,
         }))
     }
 
     fn committer(&self, _: CommitterContext) -> Result<Option<Box<dyn SinkCommitter>>> {
-        Ok(Some(Box::new(FileCommitter)))
+        let (disk, partitions) = (Arc::clone(&self.disk), self.partitions.clone());
+        Ok(Some(Box::new(FileCommitter { disk, partitions })))
     }
 
     fn describe(&self, committable: &Committable) -> Option<OutputUnit> {
-        let part: FinishedPart = serde_json::from_value(committable.state.clone()).ok()?;
+        let staged: Staged = serde_json::from_value(committable.state.clone()).ok()?;
+        let part = staged.part()?;
         let name = OutputName::File { path: part.visible.display().to_string() };
         Some(OutputUnit { name, rows: part.rows, bytes: None, checkpoint: None })
     }
@@ -85,51 +102,32 @@ impl Sink for FileSink {
     }
 }
 
-/// A random version 4 UUID: part files of different jobs must never meet.
-fn random_uuid() -> String {
-    let bits: u128 = rand::random();
-    let bits = bits & !(0xf << 76) | 4 << 76;
-    let bits = bits & !(0b11 << 62) | 0b10 << 62;
-    let hex = format!("{bits:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+impl FileSink {
+    /// Format, its options, and the columns: two files of which these are the same can be one.
+    fn written_as(&self) -> String {
+        let prefix = format!("{}.", self.format.identifier());
+        let options = self.table.options.iter().filter(|(key, _)| key.starts_with(&prefix));
+        let options = options.map(|(key, value)| format!("{key}={value}"));
+        let in_files = physical_in_files(&self.table);
+        let columns = in_files.fields.iter().map(|field| format!("{} {}", field.name, field.ty));
+        let all: Vec<String> =
+            std::iter::once(self.format.identifier().to_owned()).chain(options).chain(columns).collect();
+        all.join(", ")
+    }
 }
 
 struct FileWriter {
-    name: String,
     encoder: Box<dyn Encoder>,
     columns_in_files: Vec<usize>,
     table: TableDescriptor,
-    root: PathBuf,
     default_partition: String,
-    roll_bytes: u64,
-    parts: u64,
-    /// Files being written, by directory below the root.
-    open: BTreeMap<String, PartFile>,
-    /// Whole files that still have their hidden names.
-    written: Vec<FinishedPart>,
-    /// Files are published by checkpoints, and not at the end.
-    has_checkpoints: bool,
-    /// Counts uses of parts.
-    turn: u64,
-}
-
-struct PartFile {
-    hidden: PathBuf,
-    visible: PathBuf,
-    out: BufWriter<File>,
-    bytes: u64,
-    rows: u64,
-    /// The turn it was written to last.
-    used: u64,
-}
-
-impl PartFile {
-    /// Makes sure that all is on disk and closes the file.
-    fn close(mut self) -> Result<FinishedPart> {
-        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
-        synced.map_err(|e| cannot_write(&self.hidden, &e))?;
-        Ok(FinishedPart { hidden: self.hidden, visible: self.visible, rows: self.rows })
-    }
+    parts: Parts,
+    /// Absent if nobody wants to know when a partition is whole.
+    partitions: Option<PartitionBook>,
+    clock: Arc<dyn Clock>,
+    /// Event time has come to its end, so the rows have: what this barrier hands over is the last.
+    is_over: bool,
+    holds_output: bool,
 }
 
 impl FileWriter {
@@ -144,118 +142,93 @@ impl FileWriter {
             views.push((partition::escape(&field.name), View::new(batch.columns.column(*key), &field.ty)?));
         }
         let mut runs: Vec<(String, Range<usize>)> = Vec::new();
+        let mut directory = String::new();
         for row in 0..batch.num_rows() {
-            let mut directory = String::new();
+            directory.clear();
             for (name, view) in &views {
-                let value = partition::name_of(view.get(row)).unwrap_or_else(|| self.default_partition.clone());
-                directory.push_str(&format!("{name}={value}/"));
+                directory.push_str(name);
+                directory.push('=');
+                match partition::name_of(view.get(row)) {
+                    Some(value) => directory.push_str(&value),
+                    None => directory.push_str(&partition::escape(&self.default_partition)),
+                }
+                directory.push('/');
             }
             match runs.last_mut() {
                 Some((last, rows)) if *last == directory => rows.end = row + 1,
-                _ => runs.push((directory, row..row + 1)),
+                _ => runs.push((directory.clone(), row..row + 1)),
             }
         }
         Ok(runs)
     }
-
-    fn start_part(&mut self, directory: &str) -> Result<PartFile> {
-        let directory = self.root.join(directory);
-        let name = format!("{}-{}", self.name, self.parts);
-        self.parts += 1;
-        let (hidden, visible) = (directory.join(format!(".{name}.inprogress")), directory.join(name));
-        let created = fs::create_dir_all(&directory).and_then(|()| File::create(&hidden));
-        let file = created.map_err(|e| cannot_write(&hidden, &e))?;
-        Ok(PartFile { hidden, visible, out: BufWriter::with_capacity(256 * 1024, file), bytes: 0, rows: 0, used: 0 })
-    }
-
-    fn write_run(&mut self, directory: String, columns: &Batch, rows: Range<usize>) -> Result<()> {
-        let mut part = match self.open.remove(&directory) {
-            Some(part) => part,
-            None => self.start_part(&directory)?,
-        };
-        let PartFile { hidden, out, bytes, rows: count, .. } = &mut part;
-        self.encoder.encode(columns, rows, &mut |_, record| {
-            *bytes += record.len() as u64 + 1;
-            *count += 1;
-            out.write_all(record).and_then(|()| out.write_all(b"\n")).map_err(|e| cannot_write(hidden, &e))
-        })?;
-        if part.bytes >= self.roll_bytes {
-            self.written.push(part.close()?);
-            return Ok(());
-        }
-        self.turn += 1;
-        part.used = self.turn;
-        self.open.insert(directory, part);
-        if self.open.len() > OPEN_PARTS {
-            let idle = self.open.iter().min_by_key(|(_, part)| part.used).map(|(directory, _)| directory.clone());
-            let idle = idle.and_then(|directory| self.open.remove(&directory));
-            self.written.extend(idle.map(PartFile::close).transpose()?);
-        }
-        Ok(())
-    }
-}
-
-impl FileWriter {
-    fn close_parts(&mut self) -> Result<()> {
-        for part in std::mem::take(&mut self.open).into_values() {
-            self.written.push(part.close()?);
-        }
-        Ok(())
-    }
-}
-
-fn cannot_write(path: &Path, e: &std::io::Error) -> Error {
-    Error::job(format!("Cannot write file '{}': {e}.", path.display()))
 }
 
 #[async_trait]
 impl SinkWriter for FileWriter {
     async fn write(&mut self, batch: Batch) -> Result<()> {
+        let now_ms = self.clock.now_ms();
+        self.parts.check(now_ms)?;
         let runs = self.runs(&batch)?;
         let columns = Batch { columns: batch.columns.project(&self.columns_in_files)?, kinds: batch.kinds };
         for (directory, rows) in runs {
-            self.write_run(directory, &columns, rows)?;
+            if let Some(partitions) = &mut self.partitions {
+                partitions.wrote(&directory, now_ms);
+            }
+            let encoder = &mut self.encoder;
+            self.parts
+                .write(&directory, now_ms, |append| encoder.encode(&columns, rows, &mut |_, record| append(record)))?;
         }
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<()> {
-        for part in self.open.values_mut() {
-            part.out.flush().map_err(|e| cannot_write(&part.hidden, &e))?;
-        }
-        Ok(())
+        self.parts.flush()
     }
 
-    async fn pre_commit(&mut self, _: u64) -> Result<Vec<Committable>> {
-        self.close_parts()?;
-        let committables = self.written.iter().map(FinishedPart::committable).collect::<Result<_>>()?;
-        self.written.clear();
-        Ok(committables)
+    fn input_watermark(&mut self, watermark: Watermark, status: WatermarkStatus) {
+        if let Some(partitions) = &mut self.partitions {
+            partitions.input_watermark(watermark, status);
+        }
+        self.is_over = watermark == Watermark::MAX;
+    }
+
+    async fn pre_commit(&mut self, checkpoint: u64) -> Result<Vec<Committable>> {
+        let now_ms = self.clock.now_ms();
+        self.parts.check(now_ms)?;
+        if self.is_over {
+            self.parts.finish_all()?;
+        }
+        if let Some(partitions) = &mut self.partitions {
+            for directory in partitions.due(now_ms)? {
+                self.parts.finish_directory(&directory)?;
+            }
+        }
+        let mut staged: Vec<Staged> = self.parts.hand_over()?.into_iter().map(Staged::Part).collect();
+        if let Some(partitions) = &mut self.partitions {
+            let parts = &self.parts;
+            let report = partitions.report(checkpoint, now_ms, |directory| parts.is_in_progress(directory));
+            staged.push(Staged::Report { report });
+        }
+        staged.iter().map(Staged::committable).collect()
     }
 
     fn snapshot(&self) -> Result<serde_json::Value> {
-        let snapshot = WriterSnapshot { name: self.name.clone(), parts: self.parts };
+        let uncommitted = self.partitions.as_ref().map(PartitionBook::snapshot).unwrap_or_default();
+        let snapshot = WriterSnapshot { parts: self.parts.snapshot(), uncommitted };
         serde_json::to_value(snapshot).map_err(|e| Error::internal(e.to_string()))
     }
 
     async fn finish(&mut self) -> Result<()> {
-        self.close_parts()?;
-        if !self.has_checkpoints {
-            self.written.drain(..).try_for_each(|part| part.publish())?;
-        }
+        self.parts.finish_all()?;
+        let holds_files = !self.parts.is_empty();
+        self.holds_output = match &mut self.partitions {
+            Some(partitions) => partitions.finish(holds_files),
+            None => holds_files,
+        };
         Ok(())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uuids_say_that_they_are_random_ones() {
-        let uuid = random_uuid();
-        assert_eq!(uuid.len(), 36);
-        assert_eq!(uuid.as_bytes()[14], b'4');
-        assert!(matches!(uuid.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{uuid}");
+    fn holds_output(&self) -> bool {
+        self.holds_output
     }
 }

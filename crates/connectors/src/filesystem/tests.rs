@@ -1,5 +1,11 @@
 //! Files in, files out.
 
+mod job;
+mod lifecycle;
+mod memory;
+mod partition_commit;
+mod rolling;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -15,6 +21,7 @@ use tidegate_api::{Batch, LogicalType, Result, Schema, TypeKind};
 
 use super::FilesystemFactory;
 use crate::testing::{STRING, print, read_with, schema};
+use tidegate_time::ManualClock;
 
 fn table(path: &Path, options: &[(&str, &str)], columns: Schema, partition_keys: Vec<usize>) -> TableDescriptor {
     let own = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -70,11 +77,14 @@ fn all(table: &TableDescriptor) -> Vec<ReadColumn> {
 fn a_directory_is_read_in_order_without_hidden_files() {
     let dir = tempfile::tempdir().expect("directory");
     fs::create_dir(dir.path().join("b")).expect("directory");
+    fs::create_dir(dir.path().join(".folder")).expect("directory");
     for (name, text) in [
         ("b/2.json", "{\"v\":3}\n"),
         ("a.json", "{\"v\":1}\n\n{\"v\":2}"),
         ("_SUCCESS", "x"),
-        (".part.inprogress", "x"),
+        (".part-u-0-1.inprogress.x", "x"),
+        ("b/_SUCCESS", ""),
+        (".folder/part-u-0-0", "x"),
         ("empty", ""),
     ] {
         fs::write(dir.path().join(name), text).expect("file");
@@ -163,6 +173,7 @@ fn what_is_written_in_partitions_is_read_back() {
             metrics,
             staging: None,
             restored: Vec::new(),
+            clock: Arc::new(ManualClock::new(0)),
         })?;
         for (batch, _) in batches {
             writer.write(batch).await?;
@@ -170,7 +181,10 @@ fn what_is_written_in_partitions_is_read_back() {
         writer.flush().await?;
         let (before, _) = read(&to, &all(&to), 8).await?;
         assert!(before.is_empty(), "nothing is visible before the job has finished");
-        writer.finish().await
+        writer.finish().await?;
+        assert!(writer.holds_output());
+        let written = writer.pre_commit(0).await?;
+        committer(sink.as_ref()).commit(written).await
     })
     .expect("written");
     let (batches, ids) = block_on(read(&to, &all(&to), 8)).expect("rows");
@@ -182,12 +196,11 @@ fn what_is_written_in_partitions_is_read_back() {
     assert!(ids[1].contains("day=__DEFAULT_PARTITION__/place=c/part-"), "{ids:?}");
 }
 
-/// A writer of a job with checkpoints.
-fn checkpointed(sink: &dyn Sink, staging: &Path) -> Box<dyn SinkWriter> {
-    let metrics = Arc::new(MetricGroup::default());
-    let staging = Some(staging.to_owned());
-    let ctx = WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging, restored: Vec::new() };
-    sink.writer(ctx).expect("a writer")
+/// A writer of a job with checkpoints, that goes on from these.
+fn checkpointed(sink: &dyn Sink, restored: Vec<serde_json::Value>) -> Result<Box<dyn SinkWriter>> {
+    let (metrics, staging) = (Arc::new(MetricGroup::default()), Some(std::path::PathBuf::from("unused")));
+    let clock = Arc::new(ManualClock::new(0));
+    sink.writer(WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging, restored, clock })
 }
 
 fn committer(sink: &dyn Sink) -> Box<dyn SinkCommitter> {
@@ -201,45 +214,47 @@ fn committer(sink: &dyn Sink) -> Box<dyn SinkCommitter> {
     sink.committer(ctx).expect("a committer").expect("one that publishes")
 }
 
-/// A crash at each step between writing and publishing: each row is there once, by the last complete checkpoint.
+/// A crash at each step between writing and publishing, in each format, with the machine's files: each row is there
+/// once, by the last complete checkpoint.
 #[test]
 fn no_crash_loses_or_doubles_a_row() {
     for (format, crash) in ["json", "csv", "raw"].iter().flat_map(|format| (0..5).map(move |crash| (*format, crash))) {
         let dir = tempfile::tempdir().expect("directory");
-        let (out, staging) = (dir.path().join("out"), tempfile::tempdir().expect("directory"));
         let columns = schema(&[("v", STRING)]);
-        let to = table(&out, &[("format", format)], columns.clone(), vec![]);
+        let to = table(&dir.path().join("out"), &[("format", format)], columns.clone(), vec![]);
         let row = |text: &str| {
             let column = Arc::new(arrow::array::StringArray::from(vec![text.to_owned()]));
             Batch::inserts(arrow::array::RecordBatch::try_new(columns.to_arrow(), vec![column]).expect("a row"))
         };
         block_on(async {
             let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
-            let mut writer = checkpointed(sink.as_ref(), staging.path());
+            let mut writer = checkpointed(sink.as_ref(), Vec::new())?;
             writer.write(row("a")).await?;
-            let first = writer.pre_commit(1).await?;
-            committer(sink.as_ref()).commit(first.clone()).await?;
+            let first = (writer.pre_commit(1).await?, writer.snapshot()?);
+            committer(sink.as_ref()).commit(first.0.clone()).await?;
             writer.write(row("b")).await?;
             // The last complete checkpoint: what is staged in it, and which rows come after it.
-            let (pending, rest) = match crash {
+            let ((pending, snapshot), rest) = match crash {
                 // Before the barrier, and between the barrier and the completion.
                 0 => (first, vec!["b", "c"]),
                 1 => {
+                    writer.finish().await?;
                     writer.pre_commit(2).await?;
                     (first, vec!["b", "c"])
                 }
                 // Complete and not published; published and not known to be; once more.
                 _ => {
-                    let second = writer.pre_commit(2).await?;
+                    writer.finish().await?;
+                    let second = (writer.pre_commit(2).await?, writer.snapshot()?);
                     for _ in 2..crash {
-                        committer(sink.as_ref()).commit(second.clone()).await?;
+                        committer(sink.as_ref()).commit(second.0.clone()).await?;
                     }
                     (second, vec!["c"])
                 }
             };
             drop(writer);
             committer(sink.as_ref()).recover(pending).await?;
-            let mut writer = checkpointed(sink.as_ref(), staging.path());
+            let mut writer = checkpointed(sink.as_ref(), vec![snapshot])?;
             for text in rest {
                 writer.write(row(text)).await?;
             }
@@ -260,7 +275,7 @@ fn no_crash_loses_or_doubles_a_row() {
 fn what_was_begun_after_the_snapshot_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().expect("directory");
     let columns = schema(&[("p", TypeKind::Int), ("v", TypeKind::Int)]);
-    let to = table(dir.path(), &[], columns.clone(), vec![0]);
+    let to = table(dir.path(), &[("sink.rolling-policy.file-size", "1")], columns.clone(), vec![0]);
     let rows = |from: i32, to: i32| {
         let column = || Arc::new(arrow::array::Int32Array::from_iter_values(from..to));
         let rows = arrow::array::RecordBatch::try_new(columns.to_arrow(), vec![column(), column()]);
@@ -272,26 +287,46 @@ fn what_was_begun_after_the_snapshot_is_removed_and_nothing_else() {
     };
     block_on(async {
         let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
-        let mut writer = checkpointed(sink.as_ref(), dir.path());
+        let mut writer = checkpointed(sink.as_ref(), Vec::new())?;
         // More partitions than files may be open.
         writer.write(rows(0, 200)).await?;
         let staged = writer.pre_commit(1).await?;
         let snapshot = writer.snapshot()?;
         assert_eq!((staged.len(), count(true)), (200, 200));
         writer.write(rows(0, 3)).await?;
+        assert_eq!(count(true), 203);
         drop(writer);
-        fs::write(dir.path().join(".part-of-another-0.inprogress"), "x").expect("file");
+        assert_eq!(count(true), 200, "a writer that gives up takes its last files with it");
+        // One that is killed does not.
+        let name = snapshot["name"].as_str().expect("a name");
+        for left in [format!("p=0/.{name}-200.inprogress.x"), ".part-of-another-0.inprogress.x".to_owned()] {
+            fs::write(dir.path().join(left), "x").expect("file");
+        }
         committer(sink.as_ref()).recover(staged).await?;
-        let metrics = Arc::new(MetricGroup::default());
-        let (staging, restored) = (Some(dir.path().to_owned()), vec![snapshot]);
-        sink.writer(WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging, restored })?;
+        checkpointed(sink.as_ref(), vec![snapshot])?;
         assert_eq!((count(false), count(true)), (200, 1));
         Ok::<(), tidegate_api::Error>(())
     })
     .expect("recovered");
-    let refused = table(dir.path(), &[("sink.partition-commit.policy.kind", "metastore")], columns, vec![0]);
-    let told = FilesystemFactory.sink(&refused, &Configuration::default()).err().expect("refused").to_string();
-    assert!(told.contains("'sink.partition-commit.policy.kind' = 'metastore'"), "{told}");
+}
+
+#[test]
+fn sink_options_that_cannot_be_kept_are_refused_by_name() {
+    let columns = || schema(&[("dt", STRING), ("v", TypeKind::Int)]);
+    let told = |key: &str, value: &str| {
+        let table = table(Path::new("/tmp/t"), &[(key, value)], columns(), vec![0]);
+        assert!(source(&table).is_ok(), "a source does not mind {key}");
+        FilesystemFactory.sink(&table, &Configuration::default()).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    assert!(told("sink.partition-commit.policy.kind", "metastore").contains("only configure 'metastore'"));
+    assert!(told("sink.partition-commit.policy.kind", "success-file,custom").contains("names a Java class"));
+    assert!(told("sink.partition-commit.policy.kind", "mail").contains("'mail'. Expected 'success-file'"));
+    assert!(told("sink.partition-commit.trigger", "soon").contains("'process-time' or 'partition-time'"));
+    assert!(told("sink.partition-commit.delay", "later").contains("sink.partition-commit.delay"));
+    assert!(told("sink.partition-commit.success-file.name", "a/b").contains("the name of a file"));
+    assert!(told("partition.time-extractor.kind", "custom").contains("names a Java class"));
+    assert!(told("auto-compaction", "true").contains("'auto-compaction' = 'true' is not supported"));
+    assert!(told("auto-compaction", "false").is_empty());
 }
 
 /// The names of all files below a folder.
@@ -311,10 +346,11 @@ fn a_finished_file_that_was_removed_is_missed() {
     let to = table(&dir.path().join("out"), &[], columns.clone(), vec![]);
     let told = block_on(async {
         let sink = FilesystemFactory.sink(&to, &Configuration::default())?;
-        let mut writer = checkpointed(sink.as_ref(), dir.path());
+        let mut writer = checkpointed(sink.as_ref(), Vec::new())?;
         let column = Arc::new(arrow::array::StringArray::from(vec!["a"]));
         let rows = arrow::array::RecordBatch::try_new(columns.to_arrow(), vec![column]).expect("a row");
         writer.write(Batch::inserts(rows)).await?;
+        writer.finish().await?;
         let staged = writer.pre_commit(1).await?;
         fs::remove_dir_all(dir.path().join("out")).expect("removed");
         committer(sink.as_ref()).recover(staged).await

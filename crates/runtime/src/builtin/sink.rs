@@ -11,7 +11,7 @@ use tidegate_api::connector::{
 };
 use tidegate_api::graph::SinkSpec;
 use tidegate_api::metrics::Counter;
-use tidegate_api::{Batch, Error, Result, RowKind};
+use tidegate_api::{Batch, Error, Result, RowKind, Watermark, WatermarkStatus};
 use tidegate_checkpoint::CheckpointId;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -39,10 +39,12 @@ pub(crate) struct SinkOperator {
     /// The last checkpoint that was handed to the publisher.
     sent: Option<CheckpointId>,
     publisher: Option<Publisher>,
-    /// Rows came since the last barrier.
+    /// Rows came since the last barrier, or something else is left to be handed over.
     wrote: bool,
     /// Absent if the job takes no checkpoints.
     account: Option<SinkAccount>,
+    /// Where event time stands in the input.
+    event_time: (Watermark, WatermarkStatus),
 }
 
 /// Publishes in the background, one checkpoint after the other.
@@ -123,6 +125,7 @@ impl SinkOperator {
             publisher: None,
             wrote: false,
             account,
+            event_time: (Watermark::MIN, WatermarkStatus::Active),
         }
     }
 
@@ -166,10 +169,20 @@ impl SinkOperator {
         self.publisher.is_some()
     }
 
+    /// Event time has advanced.
+    pub(crate) fn advance(&mut self, watermark: Watermark) {
+        self.event_time.0 = watermark;
+    }
+
+    /// The input became idle or active again.
+    pub(crate) fn set_status(&mut self, status: WatermarkStatus) {
+        self.event_time.1 = status;
+    }
+
     /// Hands over what was written: all that is staged and not known to be published, and what the writer
     /// needs to go on.
     pub(crate) async fn pre_commit(&mut self, checkpoint: CheckpointId) -> Result<StagedOutput> {
-        let staged = self.writer()?.pre_commit(checkpoint.0).await?;
+        let staged = self.hand_over(checkpoint.0).await?;
         let writer = self.writer()?.snapshot()?;
         self.wrote = false;
         if let Some(account) = &self.account {
@@ -183,6 +196,13 @@ impl SinkOperator {
         let committables =
             all.map(|c| StagedCommittable { state: c.state.clone(), rows: c.rows, files: c.files.clone() });
         Ok(StagedOutput { committables: committables.collect(), writer })
+    }
+
+    async fn hand_over(&mut self, checkpoint: u64) -> Result<Vec<Committable>> {
+        let (watermark, status) = self.event_time;
+        let writer = self.writer()?;
+        writer.input_watermark(watermark, status);
+        writer.pre_commit(checkpoint).await
     }
 
     /// A checkpoint is complete: what was staged up to it is published in the background. Older checkpoints
@@ -204,14 +224,14 @@ impl SinkOperator {
         self.staged.retain(|(id, _)| *id > checkpoint);
     }
 
-    /// True if nothing was written since the last barrier, and all that was staged is published.
+    /// True if nothing is left to be handed over, and all that was staged is published.
     pub(crate) fn is_settled(&self) -> bool {
         self.staged.is_empty() && !self.wrote
     }
 
     /// Without checkpoints: publishes all there is, at the end of the input.
     pub(crate) async fn publish_all(&mut self) -> Result<()> {
-        let staged = self.writer()?.pre_commit(0).await?;
+        let staged = self.hand_over(0).await?;
         let committer = if staged.is_empty() { None } else { self.committer()? };
         match committer {
             Some(mut committer) => committer.commit(staged).await,
@@ -275,7 +295,12 @@ impl SinkOperator {
         self.writer()?.flush().await
     }
 
-    pub(crate) async fn finish(&mut self) -> Result<()> {
-        self.writer()?.finish().await
+    /// The input has ended; if the job goes on from here later, as `suspended` says, what is unfinished stays so.
+    pub(crate) async fn finish(&mut self, suspended: bool) -> Result<()> {
+        self.writer()?.finish().await?;
+        if !suspended {
+            self.wrote |= self.writer()?.holds_output();
+        }
+        Ok(())
     }
 }

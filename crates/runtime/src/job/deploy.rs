@@ -303,6 +303,7 @@ impl<'a> Builder<'a> {
                     metrics,
                     staging: self.staging(node, index)?,
                     restored,
+                    clock: self.options.clock.clone(),
                 };
                 let notices = self.notifier(&operator.name);
                 let account = self.checkpoints.map(|own| own.account(&operator.name, index));

@@ -140,8 +140,12 @@ impl OperatorChain {
                             self.effects.push(Effect::Write(link, batch));
                         }
                     }
-                    StreamElement::Watermark(w) => metrics.output_watermark.set(w.timestamp()),
-                    StreamElement::Status(_) | StreamElement::EndOfInput => {}
+                    StreamElement::Watermark(watermark) => {
+                        sink.advance(watermark);
+                        metrics.output_watermark.set(watermark.timestamp());
+                    }
+                    StreamElement::Status(status) => sink.set_status(status),
+                    StreamElement::EndOfInput => {}
                 }
                 return Ok(());
             }

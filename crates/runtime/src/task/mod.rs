@@ -256,8 +256,9 @@ impl Task {
     /// Makes everything durable at the end of the input. What is staged waits for a last checkpoint, which
     /// `triggered` lets begin here.
     pub(crate) async fn finish(&mut self, commands: &mut impl LastCommands, watermark: Watermark) -> Result<()> {
+        let suspended = self.suspending.is_some();
         for sink in self.sinks() {
-            sink.finish().await?;
+            sink.finish(suspended).await?;
         }
         if self.checkpoints.is_none() {
             for sink in self.sinks() {

@@ -14,6 +14,7 @@ use tidegate_api::metrics::MetricGroup;
 use tidegate_api::{Batch, Field, LogicalType, Result, Schema, TypeKind};
 use tidegate_connectors::kafka::KafkaFactory;
 use tidegate_connectors::row_text::format_row;
+use tidegate_time::SystemClock;
 
 /// How long a test waits for what must come.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -194,7 +195,8 @@ pub async fn read_all(table: &TableDescriptor) -> Result<Vec<String>> {
 pub fn writer(table: &TableDescriptor, subtask: usize, rowtime: Option<usize>) -> Result<Box<dyn SinkWriter>> {
     let sink = KafkaFactory.sink(table, &Configuration::default())?;
     let metrics = Arc::new(MetricGroup::default());
-    sink.writer(WriterContext { subtask, parallelism: 4, rowtime, metrics, staging: None, restored: Vec::new() })
+    let (restored, clock) = (Vec::new(), Arc::new(SystemClock::new()));
+    sink.writer(WriterContext { subtask, parallelism: 4, rowtime, metrics, staging: None, restored, clock })
 }
 
 /// The text of an error, which must be one.
