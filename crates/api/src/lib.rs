@@ -10,6 +10,7 @@ pub mod connector;
 pub mod element;
 pub mod error;
 pub mod expr;
+pub mod fail_point;
 pub mod function;
 pub mod graph;
 pub mod metrics;

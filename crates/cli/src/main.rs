@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use tidegate_api::{Error, ErrorKind, Result};
+use tidegate_api::{Error, ErrorKind, Result, fail_point};
 use tidegate_sql::session::Session;
 
 use args::{Cli, Command, RunArgs};
@@ -42,6 +42,9 @@ const EXIT_OUTPUT_CLOSED: u8 = 141;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Err(error) = fail_point::arm() {
+        return failed(error);
+    }
     match cli.command {
         Command::Demo(args) => block_on(|signals| demo::demo(args, signals)),
         Command::Run(args) => block_on(|signals| run(args, signals)),

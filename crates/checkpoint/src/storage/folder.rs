@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use tidegate_api::fail_point::{self, FailPoint};
 
 use crate::ids::{CheckpointId, JobId};
 use crate::manifest::{FilePlace, FileRef, Manifest, ManifestError, decode, encode};
@@ -183,7 +184,10 @@ impl CheckpointStorage {
 
     /// Deletes what is condemned: manifests first, so that none is left that names what is gone.
     pub async fn delete(&self, condemned: &Condemned) -> Result<(), StorageError> {
-        for paths in [&condemned.manifests, &condemned.files] {
+        for (step, paths) in [&condemned.manifests, &condemned.files].into_iter().enumerate() {
+            if step > 0 && !condemned.manifests.is_empty() {
+                fail_point::reached(FailPoint::DuringDeletion);
+            }
             // Boxed one by one: a stream over borrows would not be `Send` in the eyes of the compiler.
             let deletions: Vec<_> =
                 paths.iter().map(|path| delete(&self.root, Path::from(path.as_str())).boxed()).collect();

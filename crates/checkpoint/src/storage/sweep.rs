@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::path::Path;
+use tidegate_api::fail_point::{self, FailPoint};
 
 use crate::storage::folder::{create, delete};
 use crate::storage::layout::{METADATA, TASK_OWNED, VOID, parent};
@@ -77,6 +78,7 @@ impl CheckpointStorage {
             }
             delete(root, path).await?;
             swept.deleted += 1;
+            fail_point::reached(FailPoint::DuringSweep);
         }
         Ok(swept)
     }

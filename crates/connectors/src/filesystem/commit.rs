@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tidegate_api::connector::{Committable, SinkCommitter};
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::{Error, Result};
 
 use super::disk::Disk;
@@ -67,7 +68,10 @@ pub(super) struct FileCommitter {
 impl FileCommitter {
     fn publish(&self, staged: &[Staged]) -> Result<()> {
         let mut folders: BTreeSet<&Path> = BTreeSet::new();
-        for part in staged.iter().filter_map(Staged::part) {
+        for (number, part) in staged.iter().filter_map(Staged::part).enumerate() {
+            if number > 0 {
+                fail_point::reached(FailPoint::BetweenFileParts);
+            }
             part.publish(self.disk.as_ref())?;
             folders.extend(part.visible.parent());
         }

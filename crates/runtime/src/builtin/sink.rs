@@ -9,6 +9,7 @@ use tidegate_api::audit::{Auditor, OutputName};
 use tidegate_api::connector::{
     Committable, CommitterContext, Notifier, Sink, SinkCommitter, SinkMode, SinkWriter, WriterContext,
 };
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::graph::SinkSpec;
 use tidegate_api::metrics::Counter;
 use tidegate_api::{Batch, Error, Result, RowKind, Watermark, WatermarkStatus};
@@ -138,6 +139,7 @@ impl SinkOperator {
                 restored.iter().filter_map(|c| self.sink.describe(c)).for_each(|unit| account.restored(unit));
             }
             committer.recover(restored).await?;
+            fail_point::reached(FailPoint::AfterSinkRecovery);
             let account = self.account.clone().map(|account| (account, Arc::clone(&self.sink)));
             if let Some((account, _)) = &account {
                 account.published(&pending);

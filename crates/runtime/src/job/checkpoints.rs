@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result};
 use tidegate_checkpoint::coordinator::{InputEdge, JobPlan, OperatorPlan, RestoredFrom, VertexPlan};
@@ -443,7 +444,9 @@ impl StorageFiles {
     }
 
     async fn put(&self, barrier: Barrier, place: FilePlace, name: &str, bytes: Vec<u8>) -> Result<FileRef> {
-        self.storage.put_file(barrier.id, place, name, bytes.into()).await.map_err(storage_failed)
+        let put = self.storage.put_file(barrier.id, place, name, bytes.into()).await.map_err(storage_failed)?;
+        fail_point::reached(FailPoint::AfterUpload);
+        Ok(put)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_api::connector::{
     EnumeratorContext, Notifier, ReaderContext, Sink, Source, SplitAssignment, WriterContext,
 };
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::function::EvalContext;
 use tidegate_api::graph::{JobGraph, OperatorSpec, SourceSpec};
 use tidegate_api::{Batch, Error, Result, Schema, StreamElement, Value, Watermark};
@@ -79,6 +80,9 @@ impl Deployment {
         let mut wiring = Wiring::new(plan);
         let mut tasks = TaskCommands::default();
         for vertex in 0..plan.vertices.len() {
+            if builder.restored().is_some() && vertex == plan.vertices.len() / 2 {
+                fail_point::reached(FailPoint::DuringRestore);
+            }
             builder.vertex(vertex, &mut wiring, &mut runnables, &mut tasks)?;
         }
         Ok(Deployment { attempt: builder.attempt, runnables, tasks })

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::{Error, Result};
 use tidegate_checkpoint::coordinator::{AbortReason, Coordinator, Decision, Fact, JobPlan};
 use tidegate_checkpoint::manifest::{Manifest, TaskSnapshot};
@@ -177,6 +178,7 @@ impl Driver {
 
     fn trigger(&mut self, own: &mut JobCheckpoints, barrier: Barrier, tasks: &[TaskId]) {
         own.begun(barrier.id);
+        fail_point::reached(FailPoint::BeforeBarrier);
         self.triggered.insert(barrier.id, barrier.timestamp_ms);
         self.job.show_checkpoints(|view| {
             view.in_progress.insert(barrier.id.0, barrier.timestamp_ms);
@@ -201,6 +203,7 @@ impl Driver {
     }
 
     fn store(&mut self, own: &JobCheckpoints, manifest: Manifest, target: Option<String>) {
+        fail_point::reached(FailPoint::BeforeManifest);
         let (checkpoint, is_savepoint) = (manifest.checkpoint, target.is_some());
         match own.storing(manifest, target) {
             Ok(storing) => {
@@ -218,6 +221,7 @@ impl Driver {
         let Stored { checkpoint, is_savepoint, outcome } = stored;
         match outcome {
             Ok(loaded) => {
+                fail_point::reached(FailPoint::AfterManifest);
                 let location = loaded.location();
                 let triggered_ms = self.triggered.remove(&checkpoint).unwrap_or(loaded.manifest.triggered_ms);
                 let complete = CompletedCheckpoint {

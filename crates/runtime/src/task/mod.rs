@@ -16,6 +16,7 @@ mod times;
 use std::sync::Arc;
 
 use arrow::array::Array;
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
 use tidegate_checkpoint::alignment::{AbandonReason, Step};
 use tidegate_checkpoint::coordinator::DeclineReason;
@@ -150,6 +151,7 @@ impl Task {
         for partition in &self.partitions {
             partition.barrier(barrier)?;
         }
+        fail_point::reached(FailPoint::AfterBarrier);
         if barrier.kind.stop() == Some(Stop::Suspend) {
             self.suspending = Some(barrier.id);
         }

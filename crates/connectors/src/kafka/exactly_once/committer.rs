@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidegate_api::audit::Finding;
 use tidegate_api::connector::{Committable, CommitterContext, Notifier, SinkCommitter};
+use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::metrics::{Counter, Gauge};
 use tidegate_api::{Error, Result};
 use tidegate_checkpoint::CheckpointId;
@@ -67,6 +68,7 @@ impl KafkaCommitter {
     /// Does all that can be done now.
     async fn drive(&mut self, book: &Book) -> Result<()> {
         let mut patience = Patience::new(self.ctx.notices.clone());
+        let mut has_written = false;
         if let Some(name) = self.begun.take() {
             self.give_up(&name).await?;
             book.lock().sequences.failed(&name);
@@ -82,6 +84,9 @@ impl KafkaCommitter {
                 Command::Fence(name) | Command::Read(name) | Command::Close(name) => name.clone(),
                 Command::Write(segment) => segment.name.clone(),
             };
+            if matches!(command, Command::Write(_)) && std::mem::replace(&mut has_written, true) {
+                fail_point::reached(FailPoint::BetweenKafkaSegments);
+            }
             self.begun = Some(name.clone());
             let done = patience.attend(self.obey(command, book)).await;
             self.begun = None;
@@ -133,6 +138,7 @@ impl KafkaCommitter {
         let open = self.opened(&segment.name)?;
         let (stop, rows) = (Arc::clone(&self.stop), segment.staged.rows);
         blocking(move || open.write(&segment, &path, &stop)).await?;
+        fail_point::reached(FailPoint::AfterKafkaCommit);
         self.records.add(rows);
         let mut entries = book.lock();
         entries.sequences.written(&key.0, key.1, self.clock.now_ms());
