@@ -166,8 +166,11 @@ impl JobCheckpoints {
         Mapping::new(&loaded.manifest, &operators).check(&restore.path, restore.allow_non_restored)
     }
 
-    /// The folder and file prefix of the next attempt.
+    /// The folder and file prefix of the next attempt. The last one's folder goes: nobody works there any more,
+    /// and a job that starts again and again must not fill the disk.
     pub(crate) fn begin_attempt(&mut self) -> (PathBuf, String) {
+        // What cannot be removed goes with the job's folder.
+        let _ = std::fs::remove_dir_all(self.folder.join(format!("attempt-{}", self.attempts)));
         self.attempts += 1;
         let folder = self.folder.path().join(format!("attempt-{}", self.attempts));
         (folder, format!("{}-{}", self.files.random, self.attempts))

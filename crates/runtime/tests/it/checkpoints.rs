@@ -358,6 +358,28 @@ fn a_job_that_fails_goes_on_from_its_last_checkpoint_and_counts_every_row_once()
 }
 
 #[test]
+fn a_job_that_starts_again_keeps_no_folders_of_earlier_attempts() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::new(&connector(&[500, 1_000], 0));
+    rig.connector.numbers.held.store(true, Ordering::SeqCst);
+    let job = rig.submit(1, &often(&[("io.tmp.dirs", folder.path().to_str().unwrap())]));
+    within(60, async {
+        while job.restarts() < 3 || rig.connector.numbers.read.load(Ordering::SeqCst) < HELD_AT {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let names = |folder: &Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let own = names(folder.path());
+    let attempts = names(&own[0]);
+    assert_eq!(attempts, [own[0].join("attempt-3")]);
+    job.cancel().unwrap();
+    within(60, job.wait()).unwrap_err();
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
 fn barriers_overtake_what_a_slow_sink_holds_up() {
     let rig = Rig::new(&connector(&[6_000], 20));
     let unaligned = [("execution.checkpointing.unaligned.enabled", "true")];
