@@ -1,5 +1,6 @@
 //! Jobs run by the engine with connectors and functions made for the test.
 
+mod backpressure;
 mod batching;
 mod checkpoints;
 mod engine;
