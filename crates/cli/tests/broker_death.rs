@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use tidegate_testing::kafka::{self, Kafka, Kind, Settings};
 use tidegate_testing::process::binary;
+use tidegate_testing::random::Random;
 use tidegate_testing::{each_broker, lab, wait_for, workspace};
 
-use death::{Committer, Plain, Random, Transactional};
+use death::{Committer, Plain, Transactional};
 
 each_broker! {
     what_was_acknowledged_survives_a_restart,

@@ -5,11 +5,13 @@
 //! test process, however that ends.
 #![allow(clippy::disallowed_methods)]
 
+pub mod chaos;
 pub mod java;
 pub mod kafka;
 pub mod lab;
 pub mod leash;
 pub mod process;
+pub mod random;
 pub mod rest;
 pub mod tmux;
 mod topics;

@@ -21,6 +21,16 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
+/// Sends a signal to a process of ours.
+pub fn signal(name: &str, pid: u32) -> Result<(), String> {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("kill -{name} {pid}: {status}")),
+        Err(e) => Err(format!("kill cannot be run: {e}")),
+    }
+}
+
 /// A line of output.
 #[derive(Clone, Debug)]
 pub struct Line {

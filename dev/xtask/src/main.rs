@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test | ci | tidy | bench`.
+//! The project's own commands: `cargo xtask test | ci | tidy | bench | chaos`.
 //!
 //! CI has one entry point, in the project's own language; what it runs is what a developer runs.
 
 mod bench;
+mod chaos;
 mod step;
 mod test;
 mod tidy;
@@ -16,6 +17,8 @@ Usage: cargo xtask <command>
   ci              fmt, tidy, clippy, doc, then test: what must pass before a change lands
   tidy            house rules: crate edges, file sizes, dead files, words
   bench [NAME]    the benchmarks behind docs/benchmarks.md (long; not part of ci)
+  chaos [--kills 200] [--seed 1] [--minutes M] [--broker embedded|real]
+                  kills jobs, with a broker and a disk that fail, and counts every row (long; not part of ci)
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
         Some("ci") => ci(),
         Some("tidy") => tidy::tidy(),
         Some("bench") => bench::bench(rest),
+        Some("chaos") => chaos::chaos(rest),
         _ => {
             print!("{HELP}");
             return if args.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_testing::kafka::Kafka;
+use tidegate_testing::random::Random;
 use tidegate_testing::rdkafka::config::ClientConfig;
 use tidegate_testing::rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use tidegate_testing::rdkafka::error::KafkaError;
@@ -22,25 +23,6 @@ pub const PLAIN: &str = "plain";
 /// How long a client may take to do what it wants, kills included.
 const LIMIT: Duration = Duration::from_secs(60);
 const CALL: Duration = Duration::from_secs(2);
-
-/// Numbers that look random and are the same for the same seed (SplitMix64).
-pub struct Random(u64);
-
-impl Random {
-    /// The sequence of this seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
 
 fn client(bootstrap: &str) -> ClientConfig {
     let mut config = ClientConfig::new();

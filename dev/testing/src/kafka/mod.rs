@@ -15,7 +15,7 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::leash::Leash;
-use crate::process::free_port;
+use crate::process::{free_port, signal};
 use crate::{unavailable, wait_for};
 use embedded::Embedded;
 
@@ -46,6 +46,7 @@ impl Default for Settings {
 
 /// A broker that runs.
 pub struct Kafka {
+    kind: Kind,
     bootstrap: String,
     running: Running,
 }
@@ -77,7 +78,7 @@ pub fn shared_with(kind: Kind, settings: Settings) -> Option<&'static Kafka> {
     };
     let made = slot.get_or_init(|| match std::env::var("TIDEGATE_TEST_KAFKA") {
         Ok(bootstrap) if kind == Kind::Real && settings == Settings::default() => {
-            Ok(Kafka { bootstrap, running: Running::Elsewhere })
+            Ok(Kafka { kind, bootstrap, running: Running::Elsewhere })
         }
         _ => Kafka::start(kind, settings),
     });
@@ -99,11 +100,11 @@ impl Kafka {
                 let leash = Leash::new("tidegate-kafka-")?;
                 let port = free_port();
                 let command = real::prepare(leash.dir(), port, settings)?;
-                Kafka::run(leash, command, port)
+                Kafka::run(kind, leash, command, port)
             }
             Kind::Embedded => {
                 let here = Embedded::start(settings)?;
-                Ok(Kafka { bootstrap: here.bootstrap(), running: Running::Here(Box::new(here)) })
+                Ok(Kafka { kind, bootstrap: here.bootstrap(), running: Running::Here(Box::new(here)) })
             }
         }
     }
@@ -115,12 +116,13 @@ impl Kafka {
         let data = leash.dir().join("data");
         let mut command: Vec<OsString> = vec![tidegate.into(), "broker".into(), "--data".into(), data.into()];
         command.extend(["--port".into(), port.to_string().into()]);
-        Kafka::run(leash, command, port)
+        Kafka::run(Kind::Embedded, leash, command, port)
     }
 
-    fn run(mut leash: Leash, command: Vec<OsString>, port: u16) -> Result<Kafka, String> {
+    fn run(kind: Kind, mut leash: Leash, command: Vec<OsString>, port: u16) -> Result<Kafka, String> {
         leash.run(&command)?;
-        let kafka = Kafka { bootstrap: format!("127.0.0.1:{port}"), running: Running::Program { leash, command } };
+        let kafka =
+            Kafka { kind, bootstrap: format!("127.0.0.1:{port}"), running: Running::Program { leash, command } };
         kafka.wait_until_ready()?;
         Ok(kafka)
     }
@@ -132,6 +134,24 @@ impl Kafka {
             Running::Program { leash, .. } => leash.kill(),
             Running::Here(embedded) => embedded.stop(),
         }
+    }
+
+    /// Lets a broker that is a program end in order, as by `kill`; its data stays for [`Kafka::resume`].
+    pub fn stop(&mut self) -> Result<(), String> {
+        if let Running::Program { leash, .. } = &mut self.running
+            && let Some(pid) = leash.pid()
+        {
+            signal("TERM", pid)?;
+            let gone = wait_for(Duration::from_secs(60), || is_over(pid).then_some(()));
+            gone.ok_or_else(|| format!("the broker does not stop; its log:\n{}", self.log_tail()))?;
+        }
+        self.interrupt();
+        Ok(())
+    }
+
+    /// Whose broker it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Starts an interrupted broker again, with its data and at its address.
@@ -175,6 +195,13 @@ impl Kafka {
             || format!("the broker at {} did not answer within 60 s; its log:\n{}", self.bootstrap, self.log_tail());
         ready.ok_or_else(failed)
     }
+}
+
+/// Whether a process has ended, though its parent may not have asked how.
+fn is_over(pid: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    // The state comes after the name in brackets.
+    status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 /// Makes two tests of each function of a [`Kind`](crate::kafka::Kind): `real::name` and `embedded::name`.
