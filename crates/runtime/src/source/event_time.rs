@@ -82,8 +82,8 @@ impl EventTime {
         self.valve.output()
     }
 
-    /// A split was assigned: it holds the watermark from now on.
-    /// One that goes on from a checkpoint has its watermark already.
+    /// A split was assigned: it holds the watermark from now on. One that goes on from a checkpoint gets its own
+    /// back from [`EventTime::go_on`].
     pub(crate) fn add_split(
         &mut self,
         id: &str,
@@ -95,12 +95,16 @@ impl EventTime {
         let gauge = self.metrics.gauge(&format!("split.{id}.watermark.currentWatermark"), i64::MIN);
         let timer = IdlenessTimer::new(self.spec.idle_timeout_ms, now_ms);
         let (id, running) = (id.to_owned(), restored.unwrap_or(Watermark::MIN));
-        let number = self.splits.len();
         gauge.set(running.timestamp());
         self.splits.push(SplitTime { id, told_quiet: false, running, timer, gauge, marks });
         emit(self.valve.add_input(), out);
-        if let Some(watermark) = restored {
-            emit(self.valve.watermark(number, watermark), out);
+    }
+
+    /// The splits from this one on have their watermarks of the checkpoint. Only after all of them were added: the
+    /// first would be alone, and raise the output above those that are behind it.
+    pub(crate) fn go_on(&mut self, first: usize, out: &mut Vec<StreamElement>) {
+        for number in first..self.splits.len() {
+            emit(self.valve.watermark(number, self.splits[number].running), out);
         }
     }
 

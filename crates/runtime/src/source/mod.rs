@@ -304,6 +304,7 @@ impl SourceTask {
             None => progress.listening = false,
             Some(SplitMessage::NoMore) => progress.complete = true,
             Some(SplitMessage::Add(splits)) => {
+                let before = self.ids.len();
                 for AssignedSplit { split, watermark } in splits {
                     let marks = self.board.add(&split.id, self.subtask);
                     if let Some(event_time) = &mut self.event_time {
@@ -314,6 +315,9 @@ impl SourceTask {
                     self.marks.push(marks);
                     reader.add_split(split)?;
                     progress.live += 1;
+                }
+                if let Some(event_time) = &mut self.event_time {
+                    event_time.go_on(before, out);
                 }
             }
         }
