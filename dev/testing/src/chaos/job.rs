@@ -9,7 +9,7 @@ use crate::chaos::site::{Found, Site};
 use crate::wait_for;
 
 /// How long a life may take for what it should do at once.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// A job.
 pub struct Job {

@@ -19,6 +19,9 @@ use crate::process::{free_port, signal};
 use crate::{unavailable, wait_for};
 use embedded::Embedded;
 
+/// How long a broker may take to start, on a machine that does other things too.
+const READY: Duration = Duration::from_secs(180);
+
 /// Whose broker it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -187,12 +190,13 @@ impl Kafka {
 
     fn wait_until_ready(&self) -> Result<(), String> {
         let consumer: BaseConsumer = self.client().create().map_err(|e| e.to_string())?;
-        let ready = wait_for(Duration::from_secs(60), || {
+        let ready = wait_for(READY, || {
             let answer = consumer.fetch_metadata(None, Duration::from_secs(1)).ok()?;
             (!answer.brokers().is_empty()).then_some(())
         });
-        let failed =
-            || format!("the broker at {} did not answer within 60 s; its log:\n{}", self.bootstrap, self.log_tail());
+        let failed = || {
+            format!("the broker at {} did not answer within {READY:?}; its log:\n{}", self.bootstrap, self.log_tail())
+        };
         ready.ok_or_else(failed)
     }
 }
