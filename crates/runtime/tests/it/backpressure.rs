@@ -1,6 +1,7 @@
 //! Checkpoints while the sink is far slower than the source: the channel is full all the time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_api::graph::Partitioner;
 use tokio::sync::Semaphore;
@@ -48,7 +49,20 @@ fn write_one(running: &Running, taken: &Taken) {
 /// Asks for a checkpoint, and returns when the source has been told.
 fn ask(running: &Running) -> std::thread::JoinHandle<String> {
     let handle = running.handle.clone();
-    let asked = std::thread::spawn(move || block_on(handle.checkpoint()).unwrap());
+    let asked = std::thread::spawn(move || {
+        block_on(async {
+            loop {
+                match handle.checkpoint().await {
+                    Ok(location) => return location,
+                    // The coordinator learns a moment later than the tasks that they run.
+                    Err(e) if e.to_string().contains("Not all required tasks") => {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                    Err(e) => panic!("{e}"),
+                }
+            }
+        })
+    });
     running.until("a checkpoint that has begun", |r| !r.handle.checkpoints().in_progress.is_empty());
     asked
 }
