@@ -3,18 +3,24 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Enough for the checkpoints of a test, and soon filled.
 const SIZE: &str = "size=48m";
 /// No file of a checkpoint is as small.
 const LIMIT_BYTES: u64 = 64;
 
+/// Unmounts when its input ends: when the disk is dropped, or its process has died. Lazily, for whoever still has a
+/// file open there may keep it.
+const GUARD: &str = r#"cat >/dev/null; umount -l "$1""#;
+
 /// Where checkpoints and staged rows are kept.
 pub struct Disk {
     folder: PathBuf,
-    is_mounted: bool,
+    /// There if it is mounted.
+    guard: Option<Child>,
 }
 
 impl Disk {
@@ -23,18 +29,24 @@ impl Disk {
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(&folder).stdout(Stdio::null()).stderr(Stdio::null());
-        let is_mounted = mount.status().is_ok_and(|status| status.success());
-        Ok(Disk { folder, is_mounted })
+        let mut disk = Disk { folder, guard: None };
+        if mount.status().is_ok_and(|status| status.success()) {
+            let mut guard = Command::new("sh");
+            // Not reached by the terminal's Ctrl-C.
+            guard.args(["-c", GUARD, "guard"]).arg(&disk.folder).stdin(Stdio::piped()).process_group(0);
+            disk.guard = Some(guard.spawn().map_err(|e| format!("cannot start a shell: {e}"))?);
+        }
+        Ok(disk)
     }
 
     /// Whether a process must ignore SIGXFSZ to hear of a full disk as an error.
     pub fn limits_files(&self) -> bool {
-        !self.is_mounted
+        self.guard.is_none()
     }
 
     /// From now on nothing can be written by this process.
     pub fn fill(&self, pid: u32) -> Result<(), String> {
-        if !self.is_mounted {
+        if self.guard.is_none() {
             return limit(pid, &LIMIT_BYTES.to_string());
         }
         let mut ballast = File::create(self.ballast()).map_err(|e| e.to_string())?;
@@ -48,7 +60,7 @@ impl Disk {
 
     /// There is room again.
     pub fn free(&self, pid: u32) -> Result<(), String> {
-        if self.is_mounted {
+        if self.guard.is_some() {
             return fs::remove_file(self.ballast()).map_err(|e| e.to_string());
         }
         // A process that has ended needs no room.
@@ -65,9 +77,9 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.is_mounted {
-            // Lazily: whoever still has a file open there may keep it.
-            let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        if let Some(mut guard) = self.guard.take() {
+            drop(guard.stdin.take());
+            let _ = guard.wait();
         }
     }
 }
