@@ -81,6 +81,14 @@ fn keeps_state(spec: &OperatorSpec) -> bool {
     )
 }
 
+/// The same, as they are called in ids.
+const STATELESS: [&str; 4] = ["calc", "union", "expand", "unnest"];
+
+/// True for the id of an operator of a kind that keeps nothing: what becomes of it matters to nobody.
+pub fn is_stateless(id: &OperatorId) -> bool {
+    id.0.split_once('(').is_some_and(|(kind, _)| STATELESS.contains(&kind))
+}
+
 /// The kind of an operator as its specification is called, in the form graphs are written in.
 fn kind(spec: &OperatorSpec) -> String {
     // A unit variant is written as a string, the others as an object of one key.
@@ -156,6 +164,15 @@ mod tests {
             after,
             ["source(c)", "calc(a)#2", "source(b)", "union(a)", "group_aggregate(a)", "calc(a)", "sink(a)"]
         );
+    }
+
+    #[test]
+    fn who_keeps_nothing_is_known_by_the_id() {
+        for text in ["union", "calc", "group", "from b", "into a"] {
+            let spec = spec(text);
+            let id = OperatorId(format!("{}(a)#2", kind(&spec)));
+            assert_eq!(is_stateless(&id), !keeps_state(&spec), "{id}");
+        }
     }
 
     #[test]

@@ -82,6 +82,8 @@ mod tests {
             timestamps: BTreeMap::new(),
             vertices: vec![vertex],
             failure: None,
+            past_failures: Vec::new(),
+            restarts: 0,
         };
         let wanted = "Source: t[1]: 3 records or fields that could not be read ignored, 1 blank record skipped";
         assert_eq!(losses(&job), [wanted]);

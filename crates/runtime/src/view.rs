@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use tidegate_api::graph::Partitioner;
+use tidegate_checkpoint::coordinator::History;
+use tidegate_checkpoint::options::CheckpointOptions;
 
 /// Flink's job states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +117,10 @@ pub struct JobView {
     pub vertices: Vec<VertexView>,
     /// Why it failed, if it did.
     pub failure: Option<FailureView>,
+    /// Why it was started again, newest first; only the last few.
+    pub past_failures: Vec<FailureView>,
+    /// How often it was started again.
+    pub restarts: u64,
 }
 
 /// Why a job failed.
@@ -341,4 +347,23 @@ pub struct CompletedCheckpoint {
     pub duration_ms: i64,
     /// Bytes of all its files, those of earlier checkpoints included.
     pub bytes: u64,
+}
+
+/// A checkpoint or savepoint that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenCheckpoint {
+    /// Its number.
+    pub id: u64,
+    /// Where it is.
+    pub location: String,
+}
+
+/// How a job takes checkpoints, and what became of them over all its attempts. Tasks are named by the position of
+/// their vertex in [`JobView::vertices`].
+#[derive(Clone, Debug)]
+pub struct CheckpointStatistics {
+    /// As configured.
+    pub options: CheckpointOptions,
+    /// The last ones in detail, all in numbers.
+    pub history: History,
 }

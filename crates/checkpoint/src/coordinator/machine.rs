@@ -80,6 +80,12 @@ impl Coordinator {
         &self.history
     }
 
+    /// Exchanges the history with another: it belongs to the job and outlives the attempt that this coordinator
+    /// serves.
+    pub fn swap_history(&mut self, history: &mut History) {
+        std::mem::swap(&mut self.history, history);
+    }
+
     /// These checkpoints were deleted; for the history.
     pub fn discarded(&mut self, ids: &[CheckpointId]) {
         self.history.discarded(ids);
@@ -242,6 +248,7 @@ impl Coordinator {
         self.tasks.insert(task, TaskState::Finished(last));
         self.trigger_orphaned(out);
         for id in waiting {
+            self.history.acknowledged(id, task, now_ms, AckMetrics::default());
             self.store_if_complete(id, now_ms, out);
         }
     }

@@ -139,14 +139,14 @@ impl SubtaskEntry {
         self.files.iter_mut().chain(staged).chain(self.in_flight.iter_mut().map(|part| &mut part.file))
     }
 
-    /// True if a restore must give something of this to somebody.
+    /// True if a restore must give something of this to somebody. A watermark alone need not go anywhere: the sources
+    /// bring it again.
     pub fn has_state(&self) -> bool {
         !self.runs.is_null()
             || !self.operator_state.is_null()
             || !self.splits.is_empty()
             || !self.committables.is_empty()
             || !self.in_flight.is_empty()
-            || self.watermark_ms.is_some()
     }
 }
 

@@ -95,8 +95,9 @@ impl Mapping {
             match fate {
                 Fate::Refused { reasons } => {
                     return Err(Error::invalid(format!(
-                        "Failed to restore from '{path}'. The state of operator '{name}' ({id}) does not fit: {}. \
-                         Start this operator without state under another name, or keep its query as it was.",
+                        "Failed to restore from '{path}'. The state of operator '{name}' ({}) does not fit: {}. Keep its \
+                         query as it was, or write to another table: its operators begin without state.",
+                        text::short(id),
                         reasons.join("; ")
                     )));
                 }

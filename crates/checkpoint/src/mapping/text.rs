@@ -2,42 +2,51 @@
 
 use std::fmt;
 
+use crate::identity::is_stateless;
+use crate::ids::OperatorId;
 use crate::mapping::{Fate, Mapping};
 
+/// The catalog and database every session begins in; they say nothing.
+const DEFAULT_PLACE: &str = "default_catalog.default_database.";
+
 impl fmt::Display for Mapping {
-    /// One line an operator: `kept     Source: b[1]`, with what changes below.
+    /// One line for each operator that keeps something: `source(b): kept`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (id, name, fate) in &self.operators {
-            let word = match fate {
-                Fate::Kept { .. } => "kept",
-                Fate::New => "new",
-                Fate::Dropped => "DROPPED",
-                Fate::Gone => "gone",
-                Fate::Refused { .. } => "REFUSED",
-            };
-            writeln!(f, "{word:<8} {name}  ({id})")?;
+        for (id, _, fate) in &self.operators {
             match fate {
-                Fate::Kept { changes, added, parallelism: (before, after), .. } => {
-                    if before != after {
-                        writeln!(f, "         parallelism {before} -> {after}")?;
-                    }
-                    for (state, list) in changes {
-                        for change in list {
-                            writeln!(f, "         state '{state}': {change}")?;
-                        }
-                    }
-                    for state in added {
-                        writeln!(f, "         state '{state}' begins empty")?;
-                    }
-                }
-                Fate::Refused { reasons } => {
-                    for reason in reasons {
-                        writeln!(f, "         {reason}")?;
-                    }
-                }
-                Fate::New | Fate::Dropped | Fate::Gone => {}
+                Fate::Kept { .. } | Fate::New if is_stateless(id) => {}
+                Fate::Gone => {}
+                fate => writeln!(f, "{}: {fate}", short(id))?,
             }
         }
         Ok(())
+    }
+}
+
+/// An id without the default catalog and database.
+pub(super) fn short(id: &OperatorId) -> String {
+    id.0.replace(DEFAULT_PLACE, "")
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Kept { changes, added, parallelism: (before, after), .. } => {
+                f.write_str("kept")?;
+                if before != after {
+                    write!(f, ", parallelism {before} -> {after}")?;
+                }
+                for (state, list) in changes {
+                    for change in list {
+                        write!(f, ", state '{state}': {change}")?;
+                    }
+                }
+                added.iter().try_for_each(|state| write!(f, ", state '{state}' begins empty"))
+            }
+            Fate::New => f.write_str("new"),
+            Fate::Dropped => f.write_str("dropped"),
+            Fate::Gone => f.write_str("gone"),
+            Fate::Refused { reasons } => write!(f, "refused: {}", reasons.join("; ")),
+        }
     }
 }

@@ -100,6 +100,21 @@ impl StorageError {
         matches!(self, StorageError::Unknown { .. })
     }
 
+    /// True if what could not be written cannot come to be there later either: the store has refused the place.
+    pub(super) fn is_final(&self) -> bool {
+        use std::io::ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem};
+        let StorageError::Store { source, .. } = self else { return false };
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(source);
+        while let Some(error) = next {
+            let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+            if matches!(kind, Some(NotADirectory | PermissionDenied | ReadOnlyFilesystem)) {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+
     pub(super) fn store(
         action: &'static str,
         path: &object_store::path::Path,

@@ -226,6 +226,7 @@ pub(super) async fn put_manifest(folder: &Place, manifest: &Manifest) -> Result<
     let refuse = |source: ManifestError| StorageError::Manifest { path: folder.url(&path), source };
     let bytes = Bytes::from(encode(manifest).map_err(refuse)?);
     match create(folder, &path, bytes.clone()).await {
+        Err(error @ StorageError::Store { action: "write", .. }) if error.is_final() => Err(error),
         Err(StorageError::Store { action: "write", source, path: text }) => {
             match create(folder, &path, Bytes::from_static(VOID)).await {
                 // The void is there: the manifest is not, and cannot come any more.
@@ -250,6 +251,7 @@ pub(super) async fn read_manifest(folder: &Place) -> Result<Manifest, StorageErr
     let bytes = match folder.store.get(&path).await {
         Ok(result) => result.bytes().await.map_err(StorageError::store("read", &path))?,
         Err(object_store::Error::NotFound { .. }) => return Err(no_manifest(folder).await),
+        Err(_) if is_file(folder).await => return Err(no_manifest(folder).await),
         Err(source) => return Err(StorageError::store("read", &path)(source)),
     };
     if bytes == VOID {
@@ -259,8 +261,17 @@ pub(super) async fn read_manifest(folder: &Place) -> Result<Manifest, StorageErr
     decode(&bytes).map_err(|source| StorageError::Manifest { path: folder.url(&path), source })
 }
 
+/// Whether what should be a folder is a file.
+async fn is_file(folder: &Place) -> bool {
+    folder.store.head(&folder.path).await.is_ok()
+}
+
 /// Says what is in the folder instead.
 async fn no_manifest(folder: &Place) -> StorageError {
+    if is_file(folder).await {
+        let hint = "It is a file: name the folder of a checkpoint or savepoint.".to_owned();
+        return StorageError::NoManifest { folder: folder.url(&folder.path), hint };
+    }
     let hint = match folder.store.list_with_delimiter(Some(&folder.path)).await {
         Err(error) => format!("It cannot be listed either: {error}"),
         Ok(listed) => {

@@ -9,18 +9,22 @@ use async_trait::async_trait;
 use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result};
-use tidegate_checkpoint::coordinator::{InputEdge, JobPlan, OperatorPlan, RestoredFrom, VertexPlan};
+use tidegate_checkpoint::coordinator::{Fact, InputEdge, JobPlan, OperatorPlan, RestoredFrom, VertexPlan};
 use tidegate_checkpoint::identity::operator_ids;
 use tidegate_checkpoint::manifest::{FilePlace, FileRef, Manifest, StateSchema};
 use tidegate_checkpoint::mapping::{Mapping, NewOperator};
 use tidegate_checkpoint::options::{Backend, CheckpointOptions, ClaimMode, JobEnd, StorageKind};
 use tidegate_checkpoint::storage::{CheckpointStorage, Condemned, Loaded, Retained, StorageError, Stores};
 use tidegate_checkpoint::{Barrier, CheckpointId, JobId as CheckpointJobId, OperatorId};
+use tidegate_state::PageCache;
+use tokio::sync::mpsc;
 
-use super::attempt::{RestoredJob, local_name};
+use super::attempt::{AttemptCheckpoints, RestoredJob, local_name};
 use super::handle::JobId;
+use super::memory::StateMemory;
 use super::records::{JobRecords, ResumedJob, StopSavepoint};
 use super::working_folder::WorkingFolder;
+use crate::audit::OutputBoard;
 use crate::plan::ExecutionPlan;
 use crate::state::{SnapshotFiles, StoredRuns};
 
@@ -35,7 +39,7 @@ pub(crate) struct JobCheckpoints {
     pub options: CheckpointOptions,
     pub files: Arc<StorageFiles>,
     /// Working folder of the job in this process.
-    folder: WorkingFolder,
+    pub(super) folder: WorkingFolder,
     /// Stable ids, by node of the graph.
     pub ids: Vec<OperatorId>,
     pub next: CheckpointId,
@@ -46,6 +50,8 @@ pub(crate) struct JobCheckpoints {
     latest: Option<Loaded>,
     /// A newer one may exist.
     is_latest_unsure: bool,
+    /// The snapshot that was taken over from the user.
+    claimed: Option<CheckpointId>,
     attempts: u64,
     id: JobId,
     records: Option<Arc<dyn JobRecords>>,
@@ -85,6 +91,7 @@ impl JobCheckpoints {
             retained: Retained::restore(options.num_retained, &[]),
             latest: None,
             is_latest_unsure: false,
+            claimed: None,
             attempts: 0,
             id: id.clone(),
             records,
@@ -138,19 +145,21 @@ impl JobCheckpoints {
             loaded.manifest = loaded.claimed(&self.storage).map_err(storage_failed)?;
             self.retained = Retained::restore(self.options.num_retained, std::slice::from_ref(&loaded));
             self.files.known(&loaded.manifest);
+            self.claimed = Some(loaded.manifest.checkpoint);
         }
         self.latest = Some(loaded);
         Ok(())
     }
 
-    /// Refuses a restore that does not fit the job. `states` are what its operators keep, by node.
-    pub(crate) fn check_mapping(
+    /// Which state of the snapshot to restore goes to which operator, and where the snapshot is. `states` are what
+    /// operators keep, by node.
+    pub(crate) fn mapping(
         &self,
         graph: &JobGraph,
         plan: &ExecutionPlan,
         states: &BTreeMap<usize, BTreeMap<String, StateSchema>>,
-    ) -> Result<()> {
-        let (Some(restore), Some(loaded)) = (&self.options.restore, &self.latest) else { return Ok(()) };
+    ) -> Result<(Mapping, String)> {
+        let Some(loaded) = &self.latest else { return Err(Error::internal("there is nothing to restore")) };
         let operators: Vec<NewOperator> = plan
             .vertices
             .iter()
@@ -163,14 +172,55 @@ impl JobCheckpoints {
                 states: states.get(&node).cloned().unwrap_or_default(),
             })
             .collect();
-        Mapping::new(&loaded.manifest, &operators).check(&restore.path, restore.allow_non_restored)
+        Ok((Mapping::new(&loaded.manifest, &operators), loaded.location()))
+    }
+
+    /// Refuses a restore that does not fit the job.
+    pub(crate) fn check_mapping(
+        &self,
+        graph: &JobGraph,
+        plan: &ExecutionPlan,
+        states: &BTreeMap<usize, BTreeMap<String, StateSchema>>,
+    ) -> Result<()> {
+        let Some(restore) = &self.options.restore else { return Ok(()) };
+        let (mapping, snapshot) = self.mapping(graph, plan, states)?;
+        mapping.check(&snapshot, restore.allow_non_restored)
+    }
+
+    /// What the tasks of an attempt share. `account` is that of what sinks publish, and the how-manieth restart of
+    /// the job this is.
+    pub(crate) fn attempt(
+        &self,
+        graph: &JobGraph,
+        plan: &ExecutionPlan,
+        facts: mpsc::UnboundedSender<Fact>,
+        folder: PathBuf,
+        file_prefix: String,
+        restored: Option<Arc<RestoredJob>>,
+        (outputs, restart): (Arc<OutputBoard>, u64),
+    ) -> AttemptCheckpoints {
+        let memory = StateMemory::new(&self.options, graph, plan);
+        AttemptCheckpoints {
+            facts,
+            files: self.files.clone(),
+            ids: self.ids.clone(),
+            folder,
+            cache: Arc::new(PageCache::new(memory.page_cache)),
+            memory,
+            takes_checkpoints: self.options.takes_checkpoints(),
+            file_prefix,
+            max_parallelism: MAX_PARALLELISM,
+            restored,
+            outputs,
+            restart,
+        }
     }
 
     /// The folder and file prefix of the next attempt. The last one's folder goes: nobody works there any more,
     /// and a job that starts again and again must not fill the disk.
     pub(crate) fn begin_attempt(&mut self) -> (PathBuf, String) {
         // What cannot be removed goes with the job's folder.
-        let _ = std::fs::remove_dir_all(self.folder.join(format!("attempt-{}", self.attempts)));
+        let _ = std::fs::remove_dir_all(self.folder.path().join(format!("attempt-{}", self.attempts)));
         self.attempts += 1;
         let folder = self.folder.path().join(format!("attempt-{}", self.attempts));
         (folder, format!("{}-{}", self.files.random, self.attempts))
@@ -263,6 +313,11 @@ impl JobCheckpoints {
         condemned
     }
 
+    /// The checkpoints that are kept, oldest first.
+    pub(crate) fn complete_ids(&self) -> Vec<CheckpointId> {
+        self.retained.complete().collect()
+    }
+
     /// A checkpoint will never exist.
     pub(crate) fn discarded<'a>(&mut self, id: CheckpointId, files: impl Iterator<Item = &'a FileRef>) -> Condemned {
         let folder = self.storage.folder(id).path;
@@ -278,7 +333,12 @@ impl JobCheckpoints {
     /// Before another attempt: makes sure of where to go on, and removes what the last one left over.
     pub(crate) async fn settle(&mut self, now_ms: i64) -> Result<()> {
         if std::mem::take(&mut self.is_latest_unsure) {
-            self.latest = self.storage.latest().await.map_err(storage_failed)?;
+            let found = self.storage.latest().await.map_err(storage_failed)?;
+            // A snapshot the job was restored from, or a savepoint it stopped with, lies elsewhere.
+            let known = self.restart_point();
+            if found.as_ref().is_some_and(|found| known.is_none_or(|known| found.manifest.checkpoint > known)) {
+                self.latest = found;
+            }
         }
         if self.options.create_subdir {
             // What cannot be removed now is looked for again after the next failure.
@@ -299,13 +359,18 @@ impl JobCheckpoints {
         tokio::spawn(deleting);
     }
 
-    /// The job is over.
-    pub(crate) async fn end(&mut self, end: JobEnd) {
-        if !self.options.retention.keeps(end) {
-            let condemned = self.retained.all();
-            // What cannot be deleted is garbage that its user will find; the job is over all the same.
-            let _ = self.storage.delete(&condemned).await;
+    /// The job is over. Gives the checkpoints that are kept no longer.
+    pub(crate) async fn end(&mut self, end: JobEnd) -> Vec<CheckpointId> {
+        let gone = self.complete_ids();
+        // What was taken over and not replaced yet is all the user has.
+        let is_untouched = self.claimed.is_some_and(|claimed| gone == [claimed]) && end != JobEnd::Finished;
+        if is_untouched || self.options.retention.keeps(end) {
+            return Vec::new();
         }
+        let condemned = self.retained.all();
+        // What cannot be deleted is garbage that its user will find; the job is over all the same.
+        let _ = self.storage.delete(&condemned).await;
+        gone
     }
 
     /// The running job as the coordinator needs to know it.
@@ -340,11 +405,6 @@ impl JobCheckpoints {
             engine: format!("tidegate {}", env!("CARGO_PKG_VERSION")),
             vertices: (0..plan.vertices.len()).map(vertex).collect(),
         })
-    }
-
-    /// The number of key groups.
-    pub(crate) fn max_parallelism(&self) -> u32 {
-        MAX_PARALLELISM
     }
 }
 

@@ -133,7 +133,8 @@ impl LocalCluster {
         let mut checked = Deployment::new(&graph, &plan, &id, &self.options, None)?;
         let attempt = std::mem::take(&mut checked.attempt);
         let (sender, requests) = mpsc::unbounded_channel();
-        let job = Arc::new(Job::new(id, graph.name.clone(), attempt, self.options.clock.clone(), sender));
+        let kept = takes_checkpoints.then(|| checkpoints.clone());
+        let job = Arc::new(Job::new(id, graph.name.clone(), attempt, self.options.clock.clone(), sender, kept));
         job.restarted_before(resumed.as_ref().map_or(0, |resumed| resumed.restarts));
         let notices = JobNotices::new(job.id.to_string(), self.options.notices.clone());
         if !checkpoints.without_effect.is_empty() && takes_checkpoints {
@@ -162,6 +163,14 @@ impl LocalCluster {
                 resumed,
             },
         })
+    }
+
+    pub(super) fn options(&self) -> &ClusterOptions {
+        &self.options
+    }
+
+    pub(super) fn stores(&self) -> &Arc<Stores> {
+        &self.stores
     }
 
     /// The jobs that run and those that ended last, oldest first.

@@ -18,7 +18,7 @@ use super::deploy::TaskCommands;
 use super::handle::{Job, JobRequest};
 use crate::notices::JobNotices;
 use crate::task::TaskCommand;
-use crate::view::CompletedCheckpoint;
+use crate::view::{CompletedCheckpoint, TakenCheckpoint};
 
 /// How a manifest's storing went.
 struct Stored {
@@ -41,7 +41,7 @@ pub(crate) struct Driver {
     tasks: TaskCommands,
     facts: mpsc::UnboundedReceiver<Fact>,
     storing: JoinSet<Stored>,
-    answers: HashMap<u64, oneshot::Sender<Result<String>>>,
+    answers: HashMap<u64, oneshot::Sender<Result<TakenCheckpoint>>>,
     next_request: u64,
     triggered: BTreeMap<CheckpointId, i64>,
     job: Arc<Job>,
@@ -105,7 +105,13 @@ impl Driver {
         if let Fact::Acknowledged { checkpoint, snapshot, .. } = &fact {
             own.acknowledged(*checkpoint, snapshot.files());
         }
-        let decisions = self.coordinator.on(fact, self.job.clock.now_ms());
+        let now_ms = self.job.clock.now_ms();
+        let decisions = self.job.with_checkpoint_history(|history| {
+            self.coordinator.swap_history(history);
+            let decisions = self.coordinator.on(fact, now_ms);
+            self.coordinator.swap_history(history);
+            decisions
+        });
         own.next = self.coordinator.next_id();
         let mut verdict = None;
         for decision in decisions {
@@ -165,7 +171,7 @@ impl Driver {
             Decision::Drop { .. } => {}
             Decision::Answer { request, result } => {
                 if let Some(answer) = self.answers.remove(&request) {
-                    let said = result.map(|(_, location)| location);
+                    let said = result.map(|(id, location)| TakenCheckpoint { id: id.0, location });
                     let _ = answer.send(said.map_err(|reason| Error::job(reason.to_string())));
                 }
             }
@@ -244,8 +250,12 @@ impl Driver {
                          start it from there: {e}"
                     ));
                 }
+                let before = own.complete_ids();
                 let condemned = own.stored(loaded, is_savepoint);
                 own.delete(condemned);
+                let after = own.complete_ids();
+                let gone: Vec<CheckpointId> = before.into_iter().filter(|id| !after.contains(id)).collect();
+                self.job.with_checkpoint_history(|history| history.discarded(&gone));
                 Fact::ManifestStored { checkpoint, location }
             }
             Err(error) => {

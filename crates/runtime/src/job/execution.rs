@@ -13,18 +13,16 @@ use tidegate_checkpoint::coordinator::Fact;
 use tidegate_checkpoint::options::{CheckpointOptions, JobEnd};
 use tidegate_checkpoint::restart::{self as backoff, Backoff, RestartStrategy};
 use tidegate_checkpoint::storage::Stores;
-use tidegate_state::PageCache;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::attempt::AttemptCheckpoints;
 use super::checkpoints::JobCheckpoints;
 use super::cluster::ClusterOptions;
 use super::deploy::Deployment;
 use super::driver::{Driver, Verdict};
 use super::handle::{Attempt, Job, JobRequest};
-use super::memory::StateMemory;
 use super::records::ResumedJob;
+use super::restore::operator_states;
 use crate::notices::JobNotices;
 use crate::plan::ExecutionPlan;
 use crate::task::Subtask;
@@ -137,12 +135,13 @@ impl Execution {
             return end(&job, status);
         }
         if let Some(own) = &mut own {
-            own.end(match status {
+            let gone = own.end(match status {
                 JobStatus::Finished => JobEnd::Finished,
                 JobStatus::Canceled => JobEnd::Canceled,
                 _ => JobEnd::Failed,
-            })
-            .await;
+            });
+            let gone = gone.await;
+            job.with_checkpoint_history(|history| history.discarded(&gone));
         }
         end(&job, status);
     }
@@ -192,7 +191,7 @@ impl Execution {
                 Some(checked) => checked,
                 None => {
                     let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, None)?;
-                    self.job.attempted(made.attempt, false);
+                    self.job.attempted(made.attempt, is_first);
                     Deployment { attempt: Attempt::default(), runnables: made.runnables, tasks: made.tasks }
                 }
             };
@@ -200,6 +199,10 @@ impl Execution {
         };
         if !is_first {
             own.settle(self.job.clock.now_ms()).await?;
+        }
+        if is_first && own.options.restore.is_some() {
+            let states = operator_states(&self.graph, &self.plan, &self.job.id, &self.options, own)?;
+            own.check_mapping(&self.graph, &self.plan, &states)?;
         }
         let (folder, file_prefix) = own.begin_attempt();
         let restored = own.restored(&folder).await?;
@@ -214,25 +217,9 @@ impl Execution {
         }
         self.job.show_checkpoints(|view| view.restored = restored.as_ref().map(|r| r.manifest.checkpoint.0));
         let (facts, said) = mpsc::unbounded_channel();
-        let memory = StateMemory::new(&own.options, &self.graph, &self.plan);
-        let shared = AttemptCheckpoints {
-            facts,
-            files: own.files.clone(),
-            ids: own.ids.clone(),
-            folder,
-            cache: Arc::new(PageCache::new(memory.page_cache)),
-            memory,
-            takes_checkpoints: own.options.takes_checkpoints(),
-            file_prefix,
-            max_parallelism: own.max_parallelism(),
-            restored,
-            outputs: self.job.outputs.clone(),
-            restart,
-        };
+        let account = (self.job.outputs.clone(), restart);
+        let shared = own.attempt(&self.graph, &self.plan, facts, folder, file_prefix, restored, account);
         let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, Some(&shared))?;
-        if is_first {
-            own.check_mapping(&self.graph, &self.plan, &made.tasks.states)?;
-        }
         let plan = own.plan(&self.graph, &self.plan, &self.job.id, &made.tasks.states)?;
         let notices = JobNotices::new(self.job.id.to_string(), self.options.notices.clone());
         let driver = Driver::new(plan, own, made.tasks, said, self.job.clone(), notices);
@@ -278,7 +265,10 @@ impl Execution {
                     None
                 }
                 verdict = drive(&mut driver, &mut own, &mut announcement), if outcome.is_none() => verdict,
-                Some(request) = self.requests.recv() => answer(&mut driver, &mut own, request),
+                // Wishes wait until all tasks run: before, none can be granted.
+                Some(request) = self.requests.recv(), if announcement.announced || driver.is_none() || outcome.is_some() => {
+                    answer(&mut driver, &mut own, request)
+                }
             };
             let failed = match verdict {
                 None => continue,
@@ -387,7 +377,9 @@ async fn drive(
 
 /// Sees to a user's request.
 fn answer(driver: &mut Option<Driver>, own: &mut Option<&mut JobCheckpoints>, request: JobRequest) -> Option<Verdict> {
-    if let (Some(driver), Some(own)) = (driver, own) {
+    if let (Some(driver), Some(own)) = (driver, own)
+        && own.options.takes_checkpoints()
+    {
         return driver.request(own, request);
     }
     let (JobRequest::Savepoint { answer, .. } | JobRequest::Checkpoint { answer }) = request;

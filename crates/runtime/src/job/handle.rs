@@ -1,6 +1,6 @@
 //! A job from outside: wait for it, cancel it, look at it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_api::graph::OperatorSpec;
 use tidegate_api::{Error, Result, Watermark};
 use tidegate_checkpoint::Stop;
+use tidegate_checkpoint::coordinator::History as CheckpointHistory;
+use tidegate_checkpoint::options::CheckpointOptions;
 use tidegate_time::Clock;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -16,8 +18,8 @@ use crate::audit::{OutputBoard, OutputsView};
 use crate::late::LateReporter;
 use crate::task::Subtask;
 use crate::view::{
-    CheckpointsView, EventTimeView, ExecutionState, FailureView, JobStatus, JobView, SourceProgress, SourceView,
-    VertexInput, VertexView,
+    CheckpointStatistics, CheckpointsView, EventTimeView, ExecutionState, FailureView, JobStatus, JobView,
+    SourceProgress, SourceView, TakenCheckpoint, VertexInput, VertexView,
 };
 use crate::window_board::WindowOperator;
 
@@ -121,11 +123,15 @@ pub struct EndedJob {
     /// Why it failed, if it did.
     pub failure: Option<FailureView>,
 }
+/// Failures remembered that a job has survived; Flink's `web.exception-history-size`.
+const PAST_FAILURES_MAX: usize = 16;
 
 struct History {
     status: JobStatus,
     timestamps: BTreeMap<JobStatus, i64>,
     failure: Option<(FailureView, Error)>,
+    /// Newest first.
+    past_failures: VecDeque<FailureView>,
 }
 
 /// What is visible of one attempt to run a job.
@@ -140,9 +146,9 @@ pub(crate) struct Attempt {
 /// A wish about a running job.
 pub(crate) enum JobRequest {
     /// A savepoint into this folder, or the configured one; and whether the job stops with it.
-    Savepoint { target: Option<String>, stop: Option<Stop>, answer: oneshot::Sender<Result<String>> },
+    Savepoint { target: Option<String>, stop: Option<Stop>, answer: oneshot::Sender<Result<TakenCheckpoint>> },
     /// A checkpoint now.
-    Checkpoint { answer: oneshot::Sender<Result<String>> },
+    Checkpoint { answer: oneshot::Sender<Result<TakenCheckpoint>> },
 }
 
 /// A job, as its tasks, its handle and the cluster share it.
@@ -157,6 +163,9 @@ pub(crate) struct Job {
     checkpoints: Mutex<CheckpointsView>,
     /// The account of what sinks publish.
     pub outputs: Arc<OutputBoard>,
+    /// How checkpoints are taken; `None` if they are not.
+    checkpoint_options: Option<CheckpointOptions>,
+    checkpoint_history: Mutex<CheckpointHistory>,
     /// To whoever runs the job.
     pub requests: mpsc::UnboundedSender<JobRequest>,
     history: Mutex<History>,
@@ -175,6 +184,7 @@ impl Job {
         attempt: Attempt,
         clock: Arc<dyn Clock>,
         requests: mpsc::UnboundedSender<JobRequest>,
+        checkpoint_options: Option<CheckpointOptions>,
     ) -> Self {
         let now = clock.now_ms();
         let timestamps = BTreeMap::from([(JobStatus::Initializing, now), (JobStatus::Created, now)]);
@@ -186,8 +196,17 @@ impl Job {
             attempt: Mutex::new(Arc::new(attempt)),
             restarts: AtomicU64::new(0),
             checkpoints: Mutex::default(),
+            checkpoint_history: Mutex::new(CheckpointHistory::new(
+                checkpoint_options.as_ref().map_or(0, |options| options.history),
+            )),
+            checkpoint_options,
             requests,
-            history: Mutex::new(History { status: JobStatus::Created, timestamps, failure: None }),
+            history: Mutex::new(History {
+                status: JobStatus::Created,
+                timestamps,
+                failure: None,
+                past_failures: VecDeque::new(),
+            }),
             cancel: watch::Sender::new(false),
             suspended: AtomicBool::new(false),
             done: watch::Sender::new(false),
@@ -252,6 +271,11 @@ impl Job {
         change(&mut self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Changes what is known of past checkpoints.
+    pub(crate) fn with_checkpoint_history<T>(&self, change: impl FnOnce(&mut CheckpointHistory) -> T) -> T {
+        change(&mut self.checkpoint_history.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(crate) fn status(&self) -> JobStatus {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).status
     }
@@ -273,7 +297,11 @@ impl Job {
     /// What went wrong last, if the job is not over: it is about to be tried again.
     pub(crate) fn forget_failure(&self) -> Option<String> {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.failure.take().map(|(view, _)| view.message)
+        let (view, _) = history.failure.take()?;
+        let message = view.message.clone();
+        history.past_failures.push_front(view);
+        history.past_failures.truncate(PAST_FAILURES_MAX);
+        Some(message)
     }
 
     fn result(&self) -> Result<JobSummary> {
@@ -392,16 +420,21 @@ impl JobHandle {
     /// `stop` the job ends with it.
     pub async fn savepoint(&self, target: Option<String>, stop: Option<Stop>) -> Result<String> {
         let (answer, answered) = oneshot::channel();
-        self.ask(JobRequest::Savepoint { target, stop, answer }, answered).await
+        let taken = self.ask(JobRequest::Savepoint { target, stop, answer }, answered).await?;
+        Ok(taken.location)
     }
 
     /// Takes a checkpoint now and says where it is.
-    pub async fn checkpoint(&self) -> Result<String> {
+    pub async fn checkpoint(&self) -> Result<TakenCheckpoint> {
         let (answer, answered) = oneshot::channel();
         self.ask(JobRequest::Checkpoint { answer }, answered).await
     }
 
-    async fn ask(&self, request: JobRequest, answered: oneshot::Receiver<Result<String>>) -> Result<String> {
+    async fn ask(
+        &self,
+        request: JobRequest,
+        answered: oneshot::Receiver<Result<TakenCheckpoint>>,
+    ) -> Result<TakenCheckpoint> {
         let over = || {
             let status = self.status();
             Error::invalid(format!("Job {} is not running any more ({}).", self.id(), status.name()))
@@ -415,6 +448,12 @@ impl JobHandle {
     /// The job's checkpoints so far.
     pub fn checkpoints(&self) -> CheckpointsView {
         self.job.checkpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the job takes checkpoints, and what became of them; `None` if it takes none.
+    pub fn checkpoint_statistics(&self) -> Option<CheckpointStatistics> {
+        let options = self.job.checkpoint_options.clone()?;
+        Some(CheckpointStatistics { options, history: self.job.with_checkpoint_history(|history| history.clone()) })
     }
 
     /// How often the job was restarted.
@@ -452,6 +491,8 @@ impl JobHandle {
             timestamps: history.timestamps.clone(),
             vertices,
             failure: history.failure.as_ref().map(|(view, _)| view.clone()),
+            past_failures: history.past_failures.iter().cloned().collect(),
+            restarts: self.restarts(),
         }
     }
 

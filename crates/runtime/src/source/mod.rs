@@ -207,7 +207,7 @@ impl SourceTask {
         }
         let snapshot = SourceSnapshot { splits: self.positions(reader)?, enumerator };
         reader.snapshot_taken(barrier.id.0);
-        task.snapshot(barrier, self.watermark(), Some(snapshot)).await?;
+        task.snapshot(barrier, self.watermark(), Some(snapshot), None).await?;
         task.aligned(barrier.id, Vec::new());
         match barrier.kind.stop() {
             Some(_) => self.wait_for_stop(barrier, task, reader).await,

@@ -50,10 +50,16 @@ pub(crate) struct TaskCheckpoints {
     pub senders: Vec<(u32, u32)>,
     pub now_ms: NowMs,
     /// Snapshots whose alignment is not over: who waits for what it has overtaken.
-    aligning: BTreeMap<CheckpointId, oneshot::Sender<Vec<(usize, StreamElement)>>>,
+    aligning: BTreeMap<CheckpointId, oneshot::Sender<Aligned>>,
     writers: JoinSet<()>,
     /// Stores whose operators let state leave memory, so that they fill between checkpoints.
     filling: Vec<OpenStore>,
+}
+
+/// The end of an alignment.
+struct Aligned {
+    at_ms: i64,
+    overtaken: Vec<(usize, StreamElement)>,
 }
 
 /// What a source adds to a snapshot.
@@ -172,8 +178,9 @@ impl TaskCheckpoints {
         snapshot.parts.push(Taken { id, entry, stores: Vec::new(), staged: staged.committables });
     }
 
-    /// Writes a snapshot while the task goes on, and acknowledges it once its alignment is over too.
-    pub(crate) fn write(&mut self, barrier: Barrier, snapshot: TakenSnapshot, seen_ms: i64) {
+    /// Writes a snapshot while the task goes on, and acknowledges it once its alignment is over too. The first
+    /// barrier was seen at `seen_ms`; the state was begun to be taken at `begun_ms`.
+    pub(crate) fn write(&mut self, barrier: Barrier, snapshot: TakenSnapshot, seen_ms: i64, begun_ms: i64) {
         let (overtaken, aligned) = oneshot::channel();
         self.aligning.insert(barrier.id, overtaken);
         let writer = Writer {
@@ -182,15 +189,14 @@ impl TaskCheckpoints {
             files: self.files.clone(),
             senders: self.senders.clone(),
             now_ms: self.now_ms.clone(),
-            seen_ms,
-            taken_ms: (self.now_ms)(),
+            stages: Stages { seen_ms, begun_ms, taken_ms: (self.now_ms)() },
         };
         let facts = self.facts.clone();
         self.writers.spawn(async move {
             let (checkpoint, task) = (writer.barrier.id, writer.task);
             let fact = match writer.write(snapshot, aligned).await {
-                Ok(Some(snapshot)) => {
-                    let metrics = writer.metrics(&snapshot);
+                Ok(Some((snapshot, aligned_ms))) => {
+                    let metrics = writer.stages.metrics(writer.barrier, &snapshot, aligned_ms, (writer.now_ms)());
                     Fact::Acknowledged { checkpoint, task, snapshot, metrics }
                 }
                 // Whoever gave it up has said so.
@@ -207,7 +213,7 @@ impl TaskCheckpoints {
     pub(crate) fn aligned(&mut self, checkpoint: CheckpointId, overtaken: Vec<(usize, StreamElement)>) {
         if let Some(waiting) = self.aligning.remove(&checkpoint) {
             // A writer that is gone has failed and said so.
-            let _ = waiting.send(overtaken);
+            let _ = waiting.send(Aligned { at_ms: self.now_ms(), overtaken });
         }
     }
 
@@ -254,33 +260,47 @@ struct Writer {
     files: Arc<dyn SnapshotFiles>,
     senders: Vec<(u32, u32)>,
     now_ms: NowMs,
-    /// When the barrier was handled, and when the state had been taken.
+    stages: Stages,
+}
+
+/// When the first barrier was seen, when the state was begun to be taken, and when it had been.
+#[derive(Clone, Copy)]
+struct Stages {
     seen_ms: i64,
+    begun_ms: i64,
     taken_ms: i64,
 }
 
-impl Writer {
-    fn metrics(&self, snapshot: &TaskSnapshot) -> AckMetrics {
-        let own = format!("{}-", self.barrier.id);
+impl Stages {
+    /// How a task fared with a checkpoint whose last barrier was seen at `aligned_ms` and whose files were written at
+    /// `written_ms`.
+    fn metrics(self, barrier: Barrier, snapshot: &TaskSnapshot, aligned_ms: i64, written_ms: i64) -> AckMetrics {
+        let own = format!("{}-", barrier.id);
         let bytes = |counts: &dyn Fn(&FileRef) -> bool| snapshot.files().filter(|f| counts(f)).map(|f| f.bytes).sum();
         let in_flight = snapshot.operators.values().flat_map(|entry| &entry.in_flight);
+        let unaligned = barrier.kind.alignment() == Alignment::Unaligned;
+        // Aligned, the state is taken when the last barrier is there; unaligned, barriers come after it.
+        let last_seen_ms = if unaligned { aligned_ms } else { self.begun_ms };
         AckMetrics {
-            start_delay_ms: (self.seen_ms - self.barrier.timestamp_ms).max(0),
-            sync_ms: (self.taken_ms - self.seen_ms).max(0),
-            async_ms: ((self.now_ms)() - self.taken_ms).max(0),
+            start_delay_ms: (self.seen_ms - barrier.timestamp_ms).max(0),
+            alignment_ms: (last_seen_ms - self.seen_ms).max(0),
+            sync_ms: (self.taken_ms - self.begun_ms).max(0),
+            async_ms: (written_ms - self.taken_ms).max(0),
             state_bytes: bytes(&|_| true),
             written_bytes: bytes(&|f| f.path.starts_with(&own) || f.place == FilePlace::Exclusive),
+            processed_bytes: 0,
             persisted_bytes: in_flight.map(|part| part.bytes).sum(),
-            unaligned: self.barrier.kind.alignment() == Alignment::Unaligned,
-            ..AckMetrics::default()
+            unaligned,
         }
     }
+}
 
+impl Writer {
     async fn write(
         &self,
         snapshot: TakenSnapshot,
-        aligned: oneshot::Receiver<Vec<(usize, StreamElement)>>,
-    ) -> Result<Option<TaskSnapshot>> {
+        aligned: oneshot::Receiver<Aligned>,
+    ) -> Result<Option<(TaskSnapshot, i64)>> {
         let mut operators = BTreeMap::new();
         let mut head = None;
         for Taken { id, mut entry, stores, staged } in snapshot.parts {
@@ -300,13 +320,13 @@ impl Writer {
             head.get_or_insert_with(|| id.clone());
             operators.insert(id, entry);
         }
-        let Ok(overtaken) = aligned.await else { return Ok(None) };
+        let Ok(Aligned { at_ms, overtaken }) = aligned.await else { return Ok(None) };
         let in_flight = self.put_overtaken(&overtaken).await?;
         if let Some(head) = head.and_then(|id| operators.get_mut(&id)) {
             head.watermark_ms = snapshot.watermark_ms;
             head.in_flight = in_flight;
         }
-        Ok(Some(TaskSnapshot { operators }))
+        Ok(Some((TaskSnapshot { operators }, at_ms)))
     }
 
     async fn put_committable(&self, staged: StagedCommittable) -> Result<Committable> {
@@ -341,5 +361,30 @@ impl Writer {
                 InFlight { input, sender, file: file.clone(), offset: offset - bytes, bytes, elements }
             })
             .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_checkpoint::BarrierKind;
+
+    use super::*;
+
+    #[test]
+    fn each_stage_of_a_checkpoint_has_its_time() {
+        let stages = Stages { seen_ms: 107, begun_ms: 120, taken_ms: 121 };
+        let barrier =
+            |alignment| Barrier { id: CheckpointId(7), timestamp_ms: 100, kind: BarrierKind::Checkpoint(alignment) };
+        let entry = SubtaskEntry {
+            files: vec![FileRef::new(FilePlace::Shared, "6-a", 1000), FileRef::new(FilePlace::Shared, "7-b", 10)],
+            ..SubtaskEntry::default()
+        };
+        let snapshot = TaskSnapshot::of("op", entry);
+        let of = |alignment| stages.metrics(barrier(alignment), &snapshot, 150, 160);
+        let aligned = of(Alignment::Aligned);
+        assert_eq!((aligned.start_delay_ms, aligned.alignment_ms, aligned.sync_ms, aligned.async_ms), (7, 13, 1, 39));
+        assert_eq!((aligned.state_bytes, aligned.written_bytes, aligned.unaligned), (1010, 10, false));
+        let unaligned = of(Alignment::Unaligned);
+        assert_eq!((unaligned.alignment_ms, unaligned.unaligned), (43, true));
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct InputGate {
     parked: Vec<VecDeque<Envelope>>,
     /// The last barrier taken off the queue, for each channel.
     passed: Vec<CheckpointId>,
+    /// The newest checkpoint of which a barrier was seen, and when the first was.
+    first_seen: (CheckpointId, i64),
     /// What the current checkpoint has overtaken.
     overtaken: Vec<(usize, StreamElement)>,
     /// What is to be done before anything else.
@@ -68,6 +70,7 @@ impl InputGate {
             pending: VecDeque::new(),
             parked: (0..channels).map(|_| VecDeque::new()).collect(),
             passed: vec![CheckpointId(0); channels],
+            first_seen: (CheckpointId(0), 0),
             overtaken: Vec::new(),
             steps: Vec::new(),
             early: VecDeque::new(),
@@ -160,8 +163,22 @@ impl InputGate {
     fn announced(&mut self, Announcement { channel, barrier }: Announcement) {
         // What is before it must be here, in case it is to be recorded.
         self.pull_all();
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.see(barrier.id);
         self.steps.extend(self.aligner.arrived(channel, barrier, now_ms));
+    }
+
+    /// A barrier is seen: gives the time.
+    fn see(&mut self, checkpoint: CheckpointId) -> i64 {
+        let now_ms = self.clock.now_ms();
+        if checkpoint > self.first_seen.0 {
+            self.first_seen = (checkpoint, now_ms);
+        }
+        now_ms
+    }
+
+    /// When the first barrier of a checkpoint was seen, unless a newer one was.
+    pub(crate) fn first_seen_ms(&self, checkpoint: CheckpointId) -> Option<i64> {
+        (self.first_seen.0 == checkpoint).then_some(self.first_seen.1)
     }
 
     /// What an element taken off the queue means.
@@ -180,7 +197,7 @@ impl InputGate {
         }
         match envelope.element {
             ChannelElement::Barrier(barrier) => {
-                let now_ms = self.clock.now_ms();
+                let now_ms = self.see(barrier.id);
                 self.steps.extend(self.aligner.reached(channel, barrier, now_ms));
                 None
             }

@@ -138,14 +138,16 @@ impl Task {
         Ok(())
     }
 
-    /// Takes part in a checkpoint: sends the barrier on, takes the state, and lets it be written.
+    /// Takes part in a checkpoint: sends the barrier on, takes the state, and lets it be written. `seen_ms` is when
+    /// the first of several barriers was seen.
     pub(crate) async fn snapshot(
         &mut self,
         barrier: Barrier,
         watermark: Watermark,
         source: Option<SourceSnapshot>,
+        seen_ms: Option<i64>,
     ) -> Result<()> {
-        let seen_ms = self.checkpoints.as_ref().map_or(0, TaskCheckpoints::now_ms);
+        let begun_ms = self.checkpoints.as_ref().map_or(0, TaskCheckpoints::now_ms);
         self.chain.before_barrier()?;
         self.carry_out().await?;
         for partition in &self.partitions {
@@ -175,7 +177,7 @@ impl Task {
             }
         }
         self.unflushed = false;
-        checkpoints.write(barrier, taken, seen_ms);
+        checkpoints.write(barrier, taken, seen_ms.unwrap_or(begun_ms), begun_ms);
         Ok(())
     }
 
@@ -215,7 +217,9 @@ impl Task {
                 // The gate asks the aligner which channels are blocked.
                 Step::Block(_) | Step::Record { .. } => {}
                 Step::Unblock(channel) => gate.unblock(channel),
-                Step::Snapshot(barrier) => self.snapshot(barrier, watermark, None).await?,
+                Step::Snapshot(barrier) => {
+                    self.snapshot(barrier, watermark, None, gate.first_seen_ms(barrier.id)).await?;
+                }
                 Step::Done(checkpoint) => self.aligned(checkpoint, gate.take_overtaken()),
                 Step::Abandon { checkpoint, reason } => {
                     gate.take_overtaken();
@@ -286,7 +290,7 @@ impl Task {
             let Some(command) = commands.next().await else { return Err(Error::cancelled()) };
             match self.obey(command)? {
                 Some(TaskCommand::Trigger { barrier, .. }) if commands.triggered(barrier) => {
-                    self.snapshot(barrier, watermark, None).await?;
+                    self.snapshot(barrier, watermark, None, None).await?;
                     self.aligned(barrier.id, Vec::new());
                 }
                 _ => {}

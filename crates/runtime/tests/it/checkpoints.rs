@@ -355,8 +355,16 @@ fn a_job_that_fails_goes_on_from_its_last_checkpoint_and_counts_every_row_once()
         within(60, job.wait()).unwrap();
         assert_eq!(rig.rows(), expected(), "parallelism {parallelism}");
         assert_eq!(job.restarts(), 3, "one for each failure");
+        assert_eq!(job.view().past_failures.len(), 3);
         let checkpoints = job.checkpoints();
         assert!(checkpoints.completed > 3 && checkpoints.restored.is_some(), "{checkpoints:?}");
+        let history = job.checkpoint_statistics().unwrap().history;
+        assert_eq!(history.counts().completed, checkpoints.completed, "over all attempts");
+        assert_eq!((history.counts().restored, history.counts().in_progress), (3, 0));
+        let last = history.latest_completed().unwrap();
+        assert!(history.restored().unwrap().checkpoint < last.barrier.id);
+        assert_eq!(last.tasks.len(), last.expected, "{last:?}");
+        assert!(history.samples().any(|sample| sample.written_bytes > 0), "{history:?}");
         let notices = rig.notices.lock().unwrap().join("\n");
         assert!(notices.contains("starts again from checkpoint") && notices.contains("caught fire"), "{notices}");
     }
@@ -396,6 +404,10 @@ fn barriers_overtake_what_a_slow_sink_holds_up() {
     let job = rig.submit(2, &often(&unaligned));
     within(60, job.wait()).unwrap();
     assert_eq!(rig.rows(), expected());
+    let history = job.checkpoint_statistics().unwrap().history;
+    let overtaken = history.samples().filter(|sample| sample.persisted_bytes > 0).count();
+    assert!(overtaken > 0, "{history:?}");
+    assert!(history.records().any(|record| record.type_name() == "UNALIGNED_CHECKPOINT"), "{history:?}");
 }
 
 #[test]
