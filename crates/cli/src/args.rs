@@ -39,7 +39,7 @@ pub enum Command {
                       'properties.bootstrap.servers' = 'host:port' in the table's WITH."
     )]
     Broker(BrokerArgs),
-    /// Look at jobs of a standalone process, or cancel one
+    /// Look at jobs of a standalone process, take savepoints of them, stop them
     Job {
         /// What to do with jobs.
         #[command(subcommand)]
@@ -129,17 +129,34 @@ pub struct RunArgs {
     #[command(flatten)]
     pub session: SessionArgs,
     /// Go on from a checkpoint or savepoint: its folder
-    #[arg(short = 's', long, value_name = "PATH")]
+    #[arg(short = 's', long, value_name = "PATH", alias = "fromSavepoint")]
     pub from_savepoint: Option<String>,
     /// Leave behind state that no operator of the script asks for
-    #[arg(long, requires = "from_savepoint")]
+    #[arg(short = 'n', long, requires = "from_savepoint", alias = "allowNonRestoredState")]
     pub allow_non_restored_state: bool,
+    /// Whose the snapshot is from then on: yours, and nothing deletes it (NO_CLAIM, the default); or the job's, which
+    /// deletes it when its own checkpoints have replaced it (CLAIM)
+    #[arg(long, value_name = "MODE", alias = "claimMode", value_parser = claim_mode, requires = "from_savepoint")]
+    pub claim_mode: Option<&'static str>,
+    /// Start nothing: print what each operator would get of the snapshot. The exit code is 1 if the job would be
+    /// refused
+    #[arg(long, conflicts_with = "endpoint")]
+    pub dry_run: bool,
     /// Serve Flink's REST API on this port of 127.0.0.1 while the script runs
     #[arg(long, value_name = "PORT")]
     pub rest_port: Option<u16>,
     /// Submit the jobs to a standalone process instead of running them here
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
+}
+
+fn claim_mode(text: &str) -> Result<&'static str, String> {
+    match text.to_ascii_uppercase().replace('-', "_").as_str() {
+        "NO_CLAIM" => Ok("NO_CLAIM"),
+        "CLAIM" => Ok("CLAIM"),
+        "LEGACY" => Err("LEGACY is not supported: nobody would own the snapshot. Use NO_CLAIM or CLAIM".to_owned()),
+        _ => Err("it must be NO_CLAIM or CLAIM".to_owned()),
+    }
 }
 
 /// `tidegate sql`.
@@ -220,12 +237,47 @@ pub struct BrokerArgs {
 pub enum JobCommand {
     /// List the jobs
     List(Endpoint),
-    /// Show one job: state, vertices, watermarks
+    /// Show one job: state, vertices, watermarks, checkpoints
     Describe(OneJob),
-    /// Cancel one job
+    /// Cancel one job where it is
     Cancel(OneJob),
     /// Show what a job's exactly-once sinks have published, what is pending, and what a restart published again
     Audit(OneJob),
+    /// Stop one job with a savepoint, from which it can go on
+    #[command(
+        after_help = "Before a job is stopped to go on with a changed script, see whether the script fits its state: take \
+                      a savepoint (`tidegate job savepoint JOB DIR`) or look for the latest checkpoint (`tidegate job \
+                      checkpoints JOB`) while the job runs on, and try the script on it with `tidegate run --dry-run -s \
+                      PATH NEW.sql`: it names every operator whose state is kept, new, dropped or refused, and starts \
+                      nothing. If the savepoint fails, the job runs on."
+    )]
+    Stop(StopArgs),
+    /// Take a savepoint of one job, which runs on
+    Savepoint(SavepointArgs),
+    /// Show the checkpoints of one job, where they are, and what made the last one slow
+    Checkpoints(OneJob),
+}
+
+/// `tidegate job stop`.
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    #[command(flatten)]
+    pub of: OneJob,
+    /// Let all windows fire first. The job is over then: do not go on from its savepoint with the same input
+    #[arg(short = 'd', long)]
+    pub drain: bool,
+    /// Folder for the savepoint [default: execution.checkpointing.savepoint-dir of the job or of the process]
+    #[arg(short = 'p', long, value_name = "DIR", alias = "savepointPath")]
+    pub savepoint_dir: Option<String>,
+}
+
+/// `tidegate job savepoint`.
+#[derive(Debug, Args)]
+pub struct SavepointArgs {
+    #[command(flatten)]
+    pub of: OneJob,
+    /// Folder for the savepoint [default: execution.checkpointing.savepoint-dir of the job or of the process]
+    pub dir: Option<String>,
 }
 
 /// Where the standalone process is.

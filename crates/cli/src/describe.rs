@@ -38,9 +38,26 @@ pub fn describe(remote: &Remote, id: &str) -> Result<String> {
             lines += &format!("    subtask {subtask}: watermark {}\n", watermark_text(&text(&mark["value"])));
         }
     }
+    lines += &checkpoints(remote, id)?;
     let failures = remote.get(&format!("/jobs/{id}/exceptions"))?;
-    for entry in failures["exceptionHistory"]["entries"].as_array().into_iter().flatten() {
-        lines += &format!("\n  failed: {}\n", text(&entry["stacktrace"]));
+    let entries = failures["exceptionHistory"]["entries"].as_array().cloned().unwrap_or_default();
+    for (i, entry) in entries.iter().enumerate() {
+        let how = if i == 0 && job["state"] == "FAILED" { "failed" } else { "failed and started again" };
+        lines += &format!("\n  {how}: {}\n", text(&entry["stacktrace"]));
+    }
+    Ok(lines)
+}
+
+/// The last checkpoint and savepoint; nothing if the job takes none.
+fn checkpoints(remote: &Remote, id: &str) -> Result<String> {
+    let path = format!("/jobs/{id}/checkpoints");
+    let Some(all) = remote.get_if_there(&path)? else { return Ok(String::new()) };
+    let counts = &all["counts"];
+    let mut lines = format!("\n  checkpoints: {} completed, {} failed\n", counts["completed"], counts["failed"]);
+    for (what, latest) in [("checkpoint", &all["latest"]["completed"]), ("savepoint", &all["latest"]["savepoint"])] {
+        if let Some(place) = latest["external_path"].as_str() {
+            lines += &format!("    last {what}: {} at {place}\n", latest["id"]);
+        }
     }
     Ok(lines)
 }

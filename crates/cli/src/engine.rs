@@ -7,17 +7,21 @@ use tidegate_api::connector::{ConnectorFactory, ConnectorRegistry};
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{Error, ErrorKind, Result};
+use tidegate_checkpoint::Stop;
 use tidegate_connectors::print::PrintFactory;
 use tidegate_runtime::audit::OutputsView;
-use tidegate_runtime::view::{EventTimeView, FailureView, JobStatus, JobView, SourceProgress};
-use tidegate_runtime::{
-    ClusterOptions, EndedJob, JobHandle, JobId, JobRecords, LocalCluster, Notice, PreparedJob, ResumedJob,
+use tidegate_runtime::view::{
+    CheckpointStatistics, EventTimeView, FailureView, JobStatus, JobView, SourceProgress, TakenCheckpoint,
 };
-use tidegate_server::ClusterAccess;
+use tidegate_runtime::{
+    ClusterOptions, EndedJob, JobHandle, JobId, JobRecords, LocalCluster, Notice, PreparedJob, RestorePlan, ResumedJob,
+};
+use tidegate_server::{Answer, ClusterAccess};
 use tidegate_sql::library::SqlFunctions;
 
 use crate::collect::CollectFactory;
 use crate::console::Console;
+use crate::job::stopping;
 use crate::losses::losses;
 use crate::store::{JobRecord, JobStore, Stored};
 
@@ -105,6 +109,15 @@ impl Engine {
     pub fn start(&self, graph: JobGraph) -> Result<Running> {
         let prints = prints(&graph);
         Ok(Running { job: self.cluster.submit(graph)?, prints })
+    }
+
+    /// What a job would get of the snapshot it is to be restored from; nothing starts.
+    pub async fn plan_restore(&self, graph: &JobGraph) -> Result<RestorePlan> {
+        self.cluster.plan_restore(graph).await
+    }
+
+    fn known(&self, id: &str) -> Result<JobHandle> {
+        self.cluster.job(id).ok_or_else(|| Error::invalid(format!("There is no job {id}.")))
     }
 
     /// Stops what runs and waits for it to end: for good, or until another process takes the jobs over.
@@ -237,6 +250,20 @@ impl ClusterAccess for Engine {
 
     fn outputs(&self, id: &str) -> Option<OutputsView> {
         self.cluster.job(id).map(|job| job.outputs())
+    }
+
+    fn checkpoints(&self, id: &str) -> Option<CheckpointStatistics> {
+        self.cluster.job(id)?.checkpoint_statistics()
+    }
+
+    fn savepoint(&self, id: &str, target: Option<String>, stop: Option<Stop>) -> Answer<String> {
+        let job = self.known(id);
+        Box::pin(async move { stopping::savepoint(&job?, target, stop).await })
+    }
+
+    fn checkpoint(&self, id: &str) -> Answer<TakenCheckpoint> {
+        let job = self.known(id);
+        Box::pin(async move { job?.checkpoint().await })
     }
 
     fn settings(&self) -> Vec<(String, String)> {

@@ -10,6 +10,7 @@ mod demo;
 mod describe;
 mod engine;
 mod install;
+mod job;
 mod losses;
 mod progress;
 mod remote;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
         Command::Sql(args) => client::sql(args),
         Command::Standalone(args) => block_on(|signals| standalone::standalone(args, signals)),
         Command::Broker(args) => block_on(|signals| broker::broker(args, signals)),
-        Command::Job { command } => remote::job(&command).map_or_else(failed, |()| ExitCode::SUCCESS),
+        Command::Job { command } => block_on(|signals| job::job(command, signals)),
         Command::Completions { shell } => install::completions(shell).map_or_else(failed, |()| ExitCode::SUCCESS),
         Command::Man { out } => install::manual(out.as_deref()).map_or_else(failed, |()| ExitCode::SUCCESS),
     }
@@ -92,8 +93,11 @@ async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     let statements = script::read(&args.file)?;
     let mut config = script::settings(&args.session)?;
     if let Some(path) = &args.from_savepoint {
-        config.set("execution.state-recovery.path", path.as_str());
+        config.set("execution.state-recovery.path", job::request::absolute(path)?);
         config.set("execution.state-recovery.ignore-unclaimed-state", args.allow_non_restored_state.to_string());
+    }
+    if let Some(mode) = args.claim_mode {
+        config.set("execution.state-recovery.claim-mode", mode);
     }
     let console = Console::new(args.session.quiet);
     if statements.is_empty() {
@@ -101,6 +105,9 @@ async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     }
     let engine = Arc::new(Engine::new(&config, console.clone())?);
     let session = Session::new(engine.connectors().clone(), config);
+    if args.dry_run {
+        return job::dry_run::dry_run(session, &engine, &statements, &console).await;
+    }
     if let Some(port) = args.rest_port {
         let address = rest::serve(engine.clone(), "127.0.0.1", port).await?;
         console.notice(&format!("REST on http://{address}"));

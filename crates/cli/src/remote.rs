@@ -7,15 +7,10 @@ use serde_json::{Value, json};
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result};
 
-use crate::args::{JobCommand, OneJob};
-use crate::audit::audit;
-use crate::console::print_out;
-use crate::describe::{describe, list};
-
 /// A standalone process that is there answers within this time.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the end of a job is asked for.
-const POLL: Duration = Duration::from_millis(200);
+pub const POLL: Duration = Duration::from_millis(200);
 /// Statements that are kept for people; a session that said more begins anew.
 const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
@@ -67,10 +62,25 @@ impl Remote {
         body["jobid"].as_str().map(str::to_owned).ok_or_else(|| self.stranger("something else"))
     }
 
+    /// What a path answers to a body.
+    pub fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.agent.post(format!("{}/v1{path}", self.base)).send_json(body);
+        self.body(answer)
+    }
+
     /// What a path answers.
     pub fn get(&self, path: &str) -> Result<Value> {
         let answer = self.agent.get(format!("{}/v1{path}", self.base)).call();
         self.body(answer)
+    }
+
+    /// What a path answers; `None` if there is nothing (404).
+    pub fn get_if_there(&self, path: &str) -> Result<Option<Value>> {
+        let answer = self.agent.get(format!("{}/v1{path}", self.base)).call();
+        if answer.as_ref().is_ok_and(|answer| answer.status() == 404) {
+            return Ok(None);
+        }
+        self.body(answer).map(Some)
     }
 
     /// Waits for the end of a job; an error if it does not end by itself.
@@ -110,7 +120,7 @@ impl Remote {
         }
         match body["errors"][0].as_str() {
             Some(first) => {
-                let first = first.strip_prefix("org.apache.flink.runtime.rest.NotFoundException: ").unwrap_or(first);
+                let first = without_class(first);
                 Err(Error::job(format!("{}: {}", self.base, first.lines().next().unwrap_or_default())))
             }
             None => Err(self.stranger(&format!("HTTP status {status}"))),
@@ -122,7 +132,7 @@ impl Remote {
     }
 
     /// The full id of the job whose id begins with `prefix`.
-    fn resolve(&self, prefix: &str) -> Result<String> {
+    pub fn resolve(&self, prefix: &str) -> Result<String> {
         if prefix.is_empty() {
             return Err(Error::invalid(
                 "JOB is the id of a job, or its first digits. `tidegate job list` shows the jobs.",
@@ -149,18 +159,10 @@ impl Remote {
     }
 }
 
-/// `tidegate job ...`.
-pub fn job(command: &JobCommand) -> Result<()> {
-    let of = |one: &OneJob, act: fn(&Remote, &str) -> Result<String>| {
-        let remote = Remote::new(&one.at.endpoint)?;
-        let id = remote.resolve(&one.job)?;
-        act(&remote, &id)
-    };
-    let text = match command {
-        JobCommand::List(at) => list(&Remote::new(&at.endpoint)?)?,
-        JobCommand::Describe(one) => of(one, describe)?,
-        JobCommand::Cancel(one) => of(one, Remote::cancel)?,
-        JobCommand::Audit(one) => of(one, audit)?,
-    };
-    print_out(&text)
+/// Flink puts the class of an exception before its text.
+fn without_class(text: &str) -> &str {
+    match text.split_once(": ") {
+        Some((class, rest)) if class.starts_with("org.apache.flink.") && class.ends_with("Exception") => rest,
+        _ => text,
+    }
 }

@@ -161,7 +161,7 @@ impl Script {
                 Outcome::Done => self.say("Execute statement succeeded.")?,
                 Outcome::Text(text) => self.console.out(&format!("{}\n", text.trim_end()))?,
                 Outcome::Table { columns, rows } => self.console.out(&tableau::fitted(&columns, &rows))?,
-                Outcome::Client(command) => self.client_command(&command)?,
+                Outcome::Client(command) => self.client_command(&command).await?,
                 Outcome::Quit => return Ok(false),
                 Outcome::Job(job) => self.start(*job, background).await?,
             }
@@ -169,16 +169,22 @@ impl Script {
         Ok(true)
     }
 
-    fn client_command(&self, command: &ClientCommand) -> Result<()> {
+    async fn client_command(&self, command: &ClientCommand) -> Result<()> {
         match command {
             // A script has no screen of its own.
             ClientCommand::Clear => Ok(()),
             ClientCommand::Help => self.console.out(help::TEXT),
             ClientCommand::ShowJobs => self.console.out(&jobs::list(&self.target, &self.session)?),
             ClientCommand::DescribeJob(id) => self.console.out(&jobs::describe(&self.target, &self.session, id)?),
-            ClientCommand::StopJob(id) => {
-                jobs::stop(&self.target, id)?;
-                self.say("Execute statement succeeded.")
+            ClientCommand::StopJob { id, mode } => {
+                let stopped = tokio::select! {
+                    stopped = jobs::stop(&self.target, &self.session, id, *mode) => stopped?,
+                    () = self.signals.wait() => return Err(Error::cancelled()),
+                };
+                match stopped {
+                    Some(table) => self.console.out(&table),
+                    None => self.say("Execute statement succeeded."),
+                }
             }
         }
     }

@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_api::graph::{JobGraph, Partitioner};
-use tidegate_runtime::view::{ExecutionState, JobStatus, JobView, VertexView};
+use tidegate_checkpoint::coordinator::CheckpointRecord;
+use tidegate_runtime::view::{CheckpointStatistics, ExecutionState, FailureView, JobStatus, JobView, VertexView};
 
 use crate::App;
 use crate::error::{RestError, RestResult};
@@ -209,19 +210,35 @@ pub(crate) async fn config(State(app): State<App>, Path(id): Path<String>) -> Re
     })))
 }
 
-pub(crate) async fn exceptions(State(app): State<App>, Path(id): Path<String>) -> RestResult {
+/// Flink's default of `maxExceptions`.
+const EXCEPTIONS_MAX: usize = 20;
+
+/// `?maxExceptions=5`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Exceptions {
+    #[serde(rename = "maxExceptions")]
+    max: Option<usize>,
+}
+
+/// Why the job failed, and why it was started again, newest first.
+pub(crate) async fn exceptions(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(wanted): Query<Exceptions>,
+) -> RestResult {
     let job = find(&app, &id)?;
-    let entries: Vec<Value> = job
-        .failure
-        .iter()
-        .map(|f| {
-            json!({
-                "exceptionName": "tidegate.JobFailure", "stacktrace": f.message, "timestamp": f.timestamp_ms,
-                "taskName": f.task, "endpoint": vertex::ENDPOINT, "taskManagerId": &*app.taskmanager_id, "failureLabels": {}, "concurrentExceptions": [],
-            })
+    let failures: Vec<&FailureView> = job.failure.iter().chain(&job.past_failures).collect();
+    let max = wanted.max.unwrap_or(EXCEPTIONS_MAX);
+    let entry = |f: &&FailureView| {
+        json!({
+            "exceptionName": "tidegate.JobFailure", "stacktrace": f.message, "timestamp": f.timestamp_ms,
+            "taskName": f.task, "endpoint": vertex::ENDPOINT, "taskManagerId": &*app.taskmanager_id, "failureLabels": {},
+            "concurrentExceptions": [],
         })
-        .collect();
-    Ok(Json(json!({ "exceptionHistory": { "entries": entries, "truncated": false } })))
+    };
+    let entries: Vec<Value> = failures.iter().take(max).map(entry).collect();
+    let truncated = failures.len() > max;
+    Ok(Json(json!({ "exceptionHistory": { "entries": entries, "truncated": truncated } })))
 }
 
 pub(crate) async fn metrics(
@@ -230,32 +247,47 @@ pub(crate) async fn metrics(
     Query(selection): Query<Selection>,
 ) -> RestResult {
     let job = find(&app, &id)?;
-    Ok(listed(job_metrics(&job, (app.now_ms)()), &selection))
+    Ok(listed(job_metrics(&app, &job, (app.now_ms)()), &selection))
 }
 
 /// `/jobs/metrics`: each metric aggregated over the jobs.
 pub(crate) async fn all_metrics(State(app): State<App>, Query(selection): Query<Selection>) -> Json<Value> {
     let now = (app.now_ms)();
     let jobs = app.cluster.jobs();
-    aggregated_list(jobs.iter().map(|job| job_metrics(job, now)), &selection)
+    aggregated_list(jobs.iter().map(|job| job_metrics(&app, job, now)), &selection)
 }
 
-fn job_metrics(job: &JobView, now: i64) -> Vec<(String, i64)> {
+fn job_metrics(app: &App, job: &JobView, now: i64) -> Vec<(String, i64)> {
     let running_since = job.timestamps.get(&JobStatus::Running).copied();
     let until = if job.status.is_terminal() { job.timestamps.get(&job.status).copied().unwrap_or(now) } else { now };
     let uptime = running_since.map_or(0, |since| until - since);
-    let metrics = [
-        ("uptime", uptime),
-        ("runningTime", uptime),
-        ("downtime", 0),
-        ("numRestarts", 0),
-        ("restartingTime", 0),
-        ("numberOfCompletedCheckpoints", 0),
-        ("numberOfFailedCheckpoints", 0),
-        ("numberOfInProgressCheckpoints", 0),
-        ("totalNumberOfCheckpoints", 0),
-    ];
-    metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let times = [("uptime", uptime), ("runningTime", uptime), ("downtime", 0), ("restartingTime", 0)];
+    let restarts = ("numRestarts", job.restarts as i64);
+    let checkpoints = checkpoint_metrics(app.cluster.checkpoints(&job.id).as_ref());
+    let metrics = times.into_iter().chain([restarts]).chain(checkpoints);
+    metrics.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// -1 is what is not there yet, as in Flink.
+fn checkpoint_metrics(kept: Option<&CheckpointStatistics>) -> [(&'static str, i64); 12] {
+    let counts = kept.map(|kept| kept.history.counts()).unwrap_or_default();
+    let latest = kept.and_then(|kept| kept.history.latest_completed());
+    let last = |number: &dyn Fn(&CheckpointRecord) -> i64| latest.map_or(-1, number);
+    let restored = kept.and_then(|kept| kept.history.restored()).map_or(-1, |from| from.restored_ms);
+    [
+        ("numberOfCompletedCheckpoints", counts.completed as i64),
+        ("numberOfFailedCheckpoints", counts.failed as i64),
+        ("numberOfInProgressCheckpoints", counts.in_progress as i64),
+        ("totalNumberOfCheckpoints", counts.total as i64),
+        ("lastCompletedCheckpointId", last(&|record| record.barrier.id.0 as i64)),
+        ("lastCheckpointDuration", last(&CheckpointRecord::duration_ms)),
+        ("lastCheckpointSize", last(&|record| record.sum(|m| m.written_bytes) as i64)),
+        ("lastCheckpointFullSize", last(&|record| record.sum(|m| m.state_bytes) as i64)),
+        ("lastCheckpointProcessedData", last(&|record| record.sum(|m| m.processed_bytes) as i64)),
+        ("lastCheckpointPersistedData", last(&|record| record.sum(|m| m.persisted_bytes) as i64)),
+        ("lastCheckpointCompletedTimestamp", last(&|record| record.ended_ms.unwrap_or(-1))),
+        ("lastCheckpointRestoreTimestamp", restored),
+    ]
 }
 
 /// Tidegate's functions have no accumulators.
@@ -284,16 +316,6 @@ pub(crate) async fn execution_result(State(app): State<App>, Path(id): Path<Stri
         result["failure-cause"] = json!({ "class": "tidegate.JobFailure", "stack-trace": failure.message });
     }
     Ok(Json(json!({ "status": { "id": "COMPLETED" }, "job-execution-result": result })))
-}
-
-pub(crate) async fn checkpoints(State(app): State<App>, Path(id): Path<String>) -> RestResult {
-    find(&app, &id)?;
-    Err(RestError::not_found("Checkpointing has not been enabled."))
-}
-
-pub(crate) async fn checkpoints_config(State(app): State<App>, Path(id): Path<String>) -> RestResult {
-    let job = find(&app, &id)?;
-    Err(RestError::not_found(format!("Checkpointing is not enabled for this job ({}).", job.id)))
 }
 
 /// `?mode=cancel`.

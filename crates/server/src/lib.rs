@@ -5,21 +5,29 @@
 //! it answers while the data plane is saturated.
 
 mod audit;
+mod checkpoints;
 mod cluster;
 mod error;
 mod job;
 mod metrics;
+mod operations;
 mod routes;
+mod savepoints;
 mod vertex;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_api::Result;
 use tidegate_api::graph::JobGraph;
+use tidegate_checkpoint::Stop;
 use tidegate_runtime::audit::OutputsView;
-use tidegate_runtime::view::JobView;
+use tidegate_runtime::view::{CheckpointStatistics, JobView, TakenCheckpoint};
 
 pub use routes::{router, serve};
+
+/// An answer that takes its time.
+pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// What the server needs from the job manager.
 pub trait ClusterAccess: Send + Sync {
@@ -42,6 +50,16 @@ pub trait ClusterAccess: Send + Sync {
         None
     }
 
+    /// How a job takes checkpoints, and what became of them; `None` if it takes none or is unknown.
+    fn checkpoints(&self, id: &str) -> Option<CheckpointStatistics>;
+
+    /// Takes a savepoint into a folder under `target`, or under the job's own, and gives its place; with `stop` when
+    /// the job has ended with it.
+    fn savepoint(&self, id: &str, target: Option<String>, stop: Option<Stop>) -> Answer<String>;
+
+    /// Takes a checkpoint now.
+    fn checkpoint(&self, id: &str) -> Answer<TakenCheckpoint>;
+
     /// Settings the process was started with.
     fn settings(&self) -> Vec<(String, String)>;
 }
@@ -53,4 +71,5 @@ pub(crate) struct App {
     pub(crate) slots: usize,
     pub(crate) taskmanager_id: Arc<str>,
     pub(crate) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    pub(crate) operations: operations::Operations,
 }

@@ -7,10 +7,11 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use crate::error::RestError;
-use crate::{App, ClusterAccess, audit, cluster, job, vertex};
+use crate::operations::Operations;
+use crate::{App, ClusterAccess, audit, checkpoints, cluster, job, savepoints, vertex};
 
 /// Job graphs are small; a body beyond this is a mistake.
 const BODY_BYTES_MAX: usize = 64 << 20;
@@ -23,7 +24,8 @@ pub fn router(
     taskmanager_id: &str,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 ) -> Router {
-    let app = App { cluster, slots, taskmanager_id: taskmanager_id.into(), now_ms };
+    let operations = Operations::default();
+    let app = App { cluster, slots, taskmanager_id: taskmanager_id.into(), now_ms, operations };
     let api = paths();
     Router::new()
         .merge(api.clone())
@@ -59,8 +61,7 @@ fn paths() -> Router<App> {
         .route("/jobs/{job}/metrics", get(job::metrics))
         .route("/jobs/{job}/accumulators", get(job::accumulators))
         .route("/jobs/{job}/execution-result", get(job::execution_result))
-        .route("/jobs/{job}/checkpoints", get(job::checkpoints))
-        .route("/jobs/{job}/checkpoints/config", get(job::checkpoints_config))
+        .merge(checkpoint_paths())
         .route("/jobs/{job}/jobmanager/config", get(cluster::jobmanager_config))
         .route("/jobs/{job}/yarn-cancel", get(job::cancel))
         .route(vertices, get(vertex::details))
@@ -76,6 +77,19 @@ fn paths() -> Router<App> {
         .route(&format!("{vertices}/subtasks/metrics"), get(vertex::subtasks_metrics))
         .route(&format!("{vertices}/subtasks/{{index}}"), get(vertex::subtask))
         .route(&format!("{vertices}/subtasks/{{index}}/metrics"), get(vertex::subtask_metrics))
+}
+
+fn checkpoint_paths() -> Router<App> {
+    let details = "/jobs/{job}/checkpoints/details/{checkpoint}";
+    Router::new()
+        .route("/jobs/{job}/checkpoints", get(checkpoints::overview).post(savepoints::checkpoint))
+        .route("/jobs/{job}/checkpoints/config", get(checkpoints::config))
+        .route("/jobs/{job}/checkpoints/{trigger}", get(savepoints::checkpoint_status))
+        .route(details, get(checkpoints::details))
+        .route(&format!("{details}/subtasks/{{vertex}}"), get(checkpoints::subtasks))
+        .route("/jobs/{job}/savepoints", post(savepoints::savepoint))
+        .route("/jobs/{job}/savepoints/{trigger}", get(savepoints::savepoint_status))
+        .route("/jobs/{job}/stop", post(savepoints::stop))
 }
 
 async fn unknown_path(request: Request) -> RestError {

@@ -8,8 +8,11 @@ use axum::http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tidegate_api::graph::{JobGraph, Partitioner};
 use tidegate_api::{Error, Result};
-use tidegate_runtime::view::{ExecutionState, JobStatus, JobView, SubtaskView, VertexInput, VertexView};
-use tidegate_server::{ClusterAccess, router};
+use tidegate_checkpoint::Stop;
+use tidegate_runtime::view::{
+    CheckpointStatistics, ExecutionState, JobStatus, JobView, SubtaskView, TakenCheckpoint, VertexInput, VertexView,
+};
+use tidegate_server::{Answer, ClusterAccess, router};
 use tower::ServiceExt;
 
 const JOB: &str = "94e338cf7162a1301781f06f00d3c10f";
@@ -52,6 +55,8 @@ impl ClusterAccess for OneJob {
             timestamps: BTreeMap::from([(JobStatus::Initializing, 1000), (JobStatus::Running, 1010)]),
             vertices: vec![source, window],
             failure: None,
+            past_failures: Vec::new(),
+            restarts: 0,
         }]
     }
 
@@ -65,6 +70,18 @@ impl ClusterAccess for OneJob {
 
     fn cancel(&self, _id: &str) -> bool {
         true
+    }
+
+    fn checkpoints(&self, _id: &str) -> Option<CheckpointStatistics> {
+        None
+    }
+
+    fn savepoint(&self, _id: &str, _target: Option<String>, _stop: Option<Stop>) -> Answer<String> {
+        Box::pin(async { Err(Error::invalid("no")) })
+    }
+
+    fn checkpoint(&self, _id: &str) -> Answer<TakenCheckpoint> {
+        Box::pin(async { Err(Error::invalid("no")) })
     }
 
     fn settings(&self) -> Vec<(String, String)> {

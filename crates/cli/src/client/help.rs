@@ -11,7 +11,7 @@ Statements end with ';' and may take several lines.
   EXPLAIN query                 how a query would run
   SET 'key' = 'value'           change a setting; SET alone lists them
   RESET 'key'                   take a setting back; RESET alone all of them
-  SHOW JOBS, STOP JOB 'id'      the jobs of this session
+  SHOW JOBS, STOP JOB 'id'      the jobs of this session; WITH SAVEPOINT [WITH DRAIN] stops so that it can go on
   CLEAR                         empty the screen
   HELP                          this
   QUIT or EXIT                  leave (or Ctrl-D)

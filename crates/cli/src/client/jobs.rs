@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 use tidegate_api::{Error, Result};
+use tidegate_checkpoint::Stop;
+use tidegate_checkpoint::options::CheckpointOptions;
 use tidegate_runtime::view::JobStatus;
 use tidegate_server::ClusterAccess;
-use tidegate_sql::session::Session;
+use tidegate_sql::session::{Session, StopMode};
 
+use crate::job::request::{Wish, absolute};
 use crate::script::Target;
 use crate::tableau;
 
@@ -29,10 +32,33 @@ pub fn describe(target: &Target, session: &Session, id: &str) -> Result<String> 
     if jobs.is_empty() { Err(no_job(id)) } else { Ok(table(&jobs, session)) }
 }
 
-/// Asks a job to stop.
-pub fn stop(target: &Target, id: &str) -> Result<()> {
+/// Cancels a job, or stops it with a savepoint: then a table with its path.
+pub async fn stop(target: &Target, session: &Session, id: &str, mode: StopMode) -> Result<Option<String>> {
     let jobs = jobs(target)?;
     let job = jobs.iter().find(|job| job.id == id).ok_or_else(|| no_job(id))?;
+    let stop = match mode {
+        StopMode::Cancel => return cancel(target, job).map(|()| None),
+        StopMode::Savepoint => Stop::Suspend,
+        StopMode::SavepointAndDrain => Stop::Drain,
+    };
+    let folder = CheckpointOptions::from_config(session.config())?.savepoint_dir;
+    let folder = folder.as_deref().map(absolute).transpose()?;
+    let path = match target {
+        Target::Here(engine) => engine.savepoint(id, folder, Some(stop)).await,
+        Target::There(remote) => {
+            let wish = if stop == Stop::Drain { Wish::Drain } else { Wish::Suspend };
+            match remote.begin(id, wish, folder) {
+                Ok(trigger) => remote.outcome(id, &trigger).await,
+                Err(error) => Err(error),
+            }
+        }
+    };
+    let path = path.map_err(|e| e.context(format!("Could not stop job {id} with savepoint")))?;
+    Ok(Some(tableau::fitted(&["savepoint path".to_owned()], &[vec![Some(path)]])))
+}
+
+fn cancel(target: &Target, job: &Job) -> Result<()> {
+    let id = &job.id;
     match target {
         Target::Here(engine) if engine.cancel(id) => Ok(()),
         Target::Here(_) => Err(Error::invalid(format!("Job {id} has already ended: it is {}.", job.status))),

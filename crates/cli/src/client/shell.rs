@@ -200,9 +200,11 @@ impl Shell {
             ClientCommand::Help => self.console.out(&format!("{}\n", help::TEXT)),
             ClientCommand::ShowJobs => self.table(&jobs::list(&self.target, &self.session)?, started),
             ClientCommand::DescribeJob(id) => self.table(&jobs::describe(&self.target, &self.session, id)?, started),
-            ClientCommand::StopJob(id) => {
-                jobs::stop(&self.target, id)?;
-                self.done()
+            ClientCommand::StopJob { id, mode } => {
+                match self.interruptible(jobs::stop(&self.target, &self.session, id, *mode))? {
+                    Some(table) => self.table(&table, started),
+                    None => self.done(),
+                }
             }
         }
     }

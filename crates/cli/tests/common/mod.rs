@@ -25,10 +25,15 @@ pub fn run_sql(script: &str, arguments: &[&str], limit: Duration) -> Finished {
     tidegate(&all, limit)
 }
 
+/// The binary to test.
+pub fn binary() -> std::path::PathBuf {
+    tidegate_testing::process::binary(env!("CARGO_BIN_EXE_tidegate"))
+}
+
 /// Runs the binary with these arguments.
 #[allow(clippy::disallowed_methods)] // A test of a real process waits in real time.
 pub fn tidegate(arguments: &[&str], limit: Duration) -> Finished {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+    let mut child = Command::new(binary())
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

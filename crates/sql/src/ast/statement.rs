@@ -112,10 +112,10 @@ pub enum Statement {
     StopJob {
         /// The job's id.
         id: String,
-        /// `WITH SAVEPOINT`: where it stands.
-        savepoint: Option<Span>,
-        /// `WITH DRAIN`: where it stands.
-        drain: Option<Span>,
+        /// `WITH SAVEPOINT`.
+        savepoint: bool,
+        /// `WITH DRAIN`.
+        drain: bool,
     },
     /// A statement that Flink parses and Tidegate does not run: its name, as in `TRUNCATE TABLE`.
     Unsupported {

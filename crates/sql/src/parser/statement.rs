@@ -65,12 +65,9 @@ impl Parser<'_> {
     fn stop_job(&mut self) -> Result<Statement> {
         self.expect_words(&["STOP", "JOB"])?;
         let id = self.string()?;
-        let mut option = |word: &str| {
-            let at = self.span();
-            self.eat_words(&["WITH", word]).then_some(at)
-        };
-        let (savepoint, drain) = (option("SAVEPOINT"), option("DRAIN"));
-        if savepoint.is_none() && drain.is_some() {
+        let savepoint = self.eat_words(&["WITH", "SAVEPOINT"]);
+        let drain = self.eat_words(&["WITH", "DRAIN"]);
+        if !savepoint && drain {
             return self.fail("WITH DRAIN could only be used after WITH SAVEPOINT.");
         }
         Ok(Statement::StopJob { id, savepoint, drain })

@@ -59,7 +59,23 @@ pub enum ClientCommand {
     /// `DESCRIBE JOB 'id'`.
     DescribeJob(String),
     /// `STOP JOB 'id'`.
-    StopJob(String),
+    StopJob {
+        /// The job's id.
+        id: String,
+        /// How it ends.
+        mode: StopMode,
+    },
+}
+
+/// How `STOP JOB` ends a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopMode {
+    /// Where it is.
+    Cancel,
+    /// `WITH SAVEPOINT`: with a savepoint, from which it can go on.
+    Savepoint,
+    /// `WITH SAVEPOINT WITH DRAIN`: the same after all windows have fired.
+    SavepointAndDrain,
 }
 
 /// A job that a statement asks for.
@@ -179,8 +195,14 @@ impl Session {
             Statement::AddJar(_) | Statement::RemoveJar(_) => Ok(Outcome::Done),
             Statement::Clear => Ok(Outcome::Client(ClientCommand::Clear)),
             Statement::Help => Ok(Outcome::Client(ClientCommand::Help)),
-            Statement::StopJob { id, savepoint: None, .. } => Ok(Outcome::Client(ClientCommand::StopJob(id))),
-            Statement::StopJob { savepoint: Some(span), .. } => Err(unsupported(span, "STOP JOB ... WITH SAVEPOINT")),
+            Statement::StopJob { id, savepoint, drain } => {
+                let mode = match (savepoint, drain) {
+                    (false, _) => StopMode::Cancel,
+                    (true, false) => StopMode::Savepoint,
+                    (true, true) => StopMode::SavepointAndDrain,
+                };
+                Ok(Outcome::Client(ClientCommand::StopJob { id, mode }))
+            }
             Statement::Quit => Ok(Outcome::Quit),
             Statement::Unsupported { name, span } => Err(unsupported(span, name)),
             ddl => self.ddl(ddl),

@@ -1,0 +1,136 @@
+//! `tidegate job ...`: what it prints and how it ends.
+
+use std::path::Path;
+
+use crate::common::tidegate;
+use crate::rig::{LIMIT, Process, expect_lines, local, often};
+
+/// A job that counts for ever and keeps state by key.
+fn counting(folder: &Path) -> String {
+    often(folder)
+        + "CREATE TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '200');
+           CREATE TABLE o (k BIGINT, n BIGINT) WITH ('connector' = 'blackhole');
+           INSERT INTO o SELECT id % 10, COUNT(*) FROM n GROUP BY id % 10;"
+}
+
+#[test]
+fn a_savepoint_is_taken_while_the_job_runs_on_and_one_stops_it() {
+    let cluster = Process::standalone(&[]);
+    let job = cluster.submit(&counting(cluster.folder.path()), &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    let folder = cluster.path("savepoints");
+    let folder = folder.to_str().expect("text");
+
+    let taken = cluster.job(&["savepoint", &job[..8], folder]);
+    assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+    let lines: Vec<&str> = taken.stdout.lines().collect();
+    assert_eq!(lines[..2], [format!("Triggering savepoint for job {job}.").as_str(), "Waiting for response..."]);
+    let path = lines[2].strip_prefix("Savepoint completed. Path: ").expect("a path");
+    assert!(path.starts_with(&format!("file:{folder}/savepoint-{}-", &job[..6])), "{path}");
+    assert_eq!(lines[3], "You can resume your program from this savepoint with the run command.");
+    assert!(local(path).join("_metadata").exists());
+    assert_eq!(cluster.state(&job), "RUNNING");
+
+    let stopped = cluster.job(&["stop", &job, "--savepoint-dir", folder]);
+    assert_eq!(stopped.code, Some(0), "{}", stopped.stderr);
+    let lines: Vec<&str> = stopped.stdout.lines().collect();
+    assert_eq!(lines[0], format!("Suspending job \"{job}\" with a CANONICAL savepoint."));
+    assert_eq!(lines[1], format!("Triggering stop-with-savepoint for job {job}."));
+    let path = lines[3].strip_prefix("Savepoint completed. Path: ").expect("a path");
+    assert!(local(path).join("_metadata").exists());
+    assert_eq!(cluster.state(&job), "FINISHED", "the answer comes after the end");
+
+    let shown = cluster.job(&["checkpoints", &job]).stdout;
+    assert!(shown.contains(path) && shown.contains("SYNC_SAVEPOINT"), "{shown}");
+    assert!(shown.contains("START DELAY") && shown.contains("GroupAggregate"), "{shown}");
+    let described = cluster.job(&["describe", &job]).stdout;
+    assert!(described.contains("last savepoint: ") && described.contains(path), "{described}");
+}
+
+#[test]
+fn the_folder_is_that_of_the_job_or_of_the_process_or_asked_for() {
+    let of_process = tempfile::tempdir().expect("a folder");
+    let setting = format!("execution.checkpointing.savepoint-dir={}", of_process.path().display());
+    let cluster = Process::standalone(&["-D", &setting]);
+    let script = counting(cluster.folder.path());
+    let job = cluster.submit(&script, &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    let path = cluster.savepoint(&["stop", &job]);
+    assert!(local(&path).starts_with(of_process.path()), "{path}");
+    let of_job = cluster.path("of-job");
+    let job = cluster.submit(&format!("SET 'state.savepoints.dir' = '{}';{script}", of_job.display()), &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    let path = cluster.savepoint(&["stop", &job]);
+    assert!(local(&path).starts_with(&of_job), "{path}");
+
+    let other = Process::standalone(&[]);
+    let job = other.submit(&script, &[]);
+    other.wait_for_state(&job, "RUNNING");
+    let refused = other.job(&["stop", &job]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("[execution.checkpointing.savepoint-dir] is not set"), "{}", refused.stderr);
+    assert_eq!(other.state(&job), "RUNNING");
+}
+
+#[test]
+fn what_cannot_be_done_is_told_and_ends_with_its_code() {
+    let cluster = Process::standalone(&[]);
+    let bare = "CREATE TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10');
+                CREATE TABLE o (id BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO o SELECT id FROM n;";
+    let job = cluster.submit(bare, &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    let none = cluster.job(&["savepoint", &job, "/tmp"]);
+    assert_eq!(none.code, Some(1));
+    assert!(none.stderr.contains("execution.checkpointing.interval"), "{}", none.stderr);
+    let without = cluster.job(&["checkpoints", &job]);
+    assert_eq!(without.code, Some(1));
+    assert!(without.stderr.contains("Checkpointing has not been enabled."), "{}", without.stderr);
+    for command in ["stop", "savepoint", "checkpoints"] {
+        let unknown = cluster.job(&[command, "zzz"]);
+        assert_eq!(unknown.code, Some(1));
+        assert!(unknown.stderr.contains("There is no job zzz"), "{}", unknown.stderr);
+    }
+    assert_eq!(cluster.job(&["cancel", &job]).code, Some(0));
+    cluster.wait_for_state(&job, "CANCELED");
+    let ended = cluster.job(&["stop", &job, "-p", "/tmp"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("not running any more (CANCELED)"), "{}", ended.stderr);
+    for arguments in [&["job", "stop"][..], &["job", "explode", &job], &["job", "stop", &job, "--drainage"]] {
+        assert_eq!(tidegate(arguments, LIMIT).code, Some(2), "{arguments:?}");
+    }
+    let help = tidegate(&["job", "stop", "--help"], LIMIT).stdout;
+    assert!(help.contains("--dry-run"), "{help}");
+}
+
+#[test]
+fn drained_all_windows_fire_and_suspended_they_wait() {
+    let cluster = Process::standalone(&[]);
+    let script = |out: &Path| {
+        often(cluster.folder.path())
+            + &format!(
+                "CREATE TABLE n (id BIGINT, ts AS TO_TIMESTAMP_LTZ(id, 0), WATERMARK FOR ts AS ts) WITH (
+                   'connector' = 'datagen', 'rows-per-second' = '100', 'fields.id.kind' = 'sequence',
+                   'fields.id.start' = '0', 'fields.id.end' = '1000000');
+                 CREATE TABLE o (k BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+                 INSERT INTO o SELECT COUNT(*) * 0 + 1 FROM TABLE(TUMBLE(TABLE n, DESCRIPTOR(ts), INTERVAL '365' DAY))
+                   GROUP BY window_start, window_end;",
+                out.display()
+            )
+    };
+    let folder = cluster.path("savepoints");
+    let folder = folder.to_str().expect("text");
+    for (drain, wanted) in [(false, vec![]), (true, vec!["{\"k\":1}".to_owned()])] {
+        let out = cluster.path(if drain { "drained" } else { "suspended" });
+        let job = cluster.submit(&script(&out), &[]);
+        cluster.wait_for_state(&job, "RUNNING");
+        cluster.next_checkpoint(&job);
+        let mut arguments = vec!["stop", &job, "--savepoint-dir", folder];
+        if drain {
+            arguments.push("--drain");
+        }
+        let stopped = cluster.job(&arguments);
+        let begins = if drain { "Draining job" } else { "Suspending job" };
+        assert!(stopped.code == Some(0) && stopped.stdout.starts_with(begins), "{}", stopped.stderr);
+        expect_lines(&out, wanted);
+    }
+}
