@@ -130,8 +130,11 @@ pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
             if interval.is_none() {
                 return if bounded { no_more(&subtasks).await } else { Ok(()) };
             }
-            next_look.await;
-            continue;
+            tokio::select! {
+                () = next_look => continue,
+                // The job was stopped with a savepoint: nobody reads any more.
+                () = all_gone(&subtasks) => return Ok(()),
+            }
         }
         let mut next_look = std::pin::pin!(next_look);
         loop {
@@ -173,6 +176,13 @@ async fn assign(found: Vec<AssignedSplit>, subtasks: &[mpsc::Sender<SplitMessage
         }
     }
     Ok(())
+}
+
+/// Waits until no subtask listens.
+async fn all_gone(subtasks: &[mpsc::Sender<SplitMessage>]) {
+    for subtask in subtasks {
+        subtask.closed().await;
+    }
 }
 
 async fn no_more(subtasks: &[mpsc::Sender<SplitMessage>]) -> Result<()> {

@@ -33,12 +33,15 @@ struct Numbers {
     held: Arc<AtomicBool>,
     /// The first split that is not at its end is read far more often than the others.
     uneven: bool,
+    /// More splits may come for ever.
+    endless: bool,
 }
 
 const HELD_AT: i64 = 3_000;
 
 struct NumbersEnumerator {
     given: bool,
+    endless: bool,
 }
 
 struct NumbersReader {
@@ -50,11 +53,11 @@ struct NumbersReader {
 
 impl Source for Numbers {
     fn is_bounded(&self) -> bool {
-        true
+        !self.endless
     }
 
     fn enumerator(&self, _: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
-        Ok(Box::new(NumbersEnumerator { given: false }))
+        Ok(Box::new(NumbersEnumerator { given: false, endless: self.endless }))
     }
 
     fn reader(&self, _: &[ReadColumn], _: ReaderContext) -> Result<Box<dyn SourceReader>> {
@@ -71,7 +74,7 @@ impl SplitEnumerator for NumbersEnumerator {
     }
 
     fn discovery_interval(&self) -> Option<Duration> {
-        None
+        self.endless.then_some(Duration::from_secs(3600))
     }
 
     fn assignment(&self) -> SplitAssignment {
@@ -470,6 +473,21 @@ fn splits_that_are_far_behind_are_not_late_after_a_restore() {
         connector.numbers.uneven = true;
         savepoint_then_restore(&connector, Some(Stop::Suspend), before, after);
     }
+}
+
+#[test]
+fn a_job_that_goes_on_looking_for_splits_is_stopped_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connector = connector(&[], 0);
+    connector.numbers.endless = true;
+    let rig = Rig::new(&connector);
+    rig.connector.numbers.held.store(true, Ordering::SeqCst);
+    let job = rig.submit(2, &often(&[("execution.checkpointing.savepoint-dir", folder.path().to_str().unwrap())]));
+    within(60, async {
+        // It need not run yet: what is asked for waits until it does.
+        job.savepoint(None, Some(Stop::Suspend)).await.unwrap();
+        job.wait().await.unwrap();
+    });
 }
 
 #[test]

@@ -78,6 +78,7 @@ mod tests {
 
     use super::*;
     use crate::script::split_script;
+    use crate::session::StopMode;
     use crate::session::{ClientCommand, Outcome};
 
     fn session() -> Session {
