@@ -16,7 +16,7 @@ use tidegate_runtime::view::{
 use tidegate_runtime::{
     ClusterOptions, EndedJob, JobHandle, JobId, JobRecords, LocalCluster, Notice, PreparedJob, RestorePlan, ResumedJob,
 };
-use tidegate_server::{Answer, ClusterAccess};
+use tidegate_server::{Answer, ClusterAccess, Operations};
 use tidegate_sql::library::SqlFunctions;
 
 use crate::collect::CollectFactory;
@@ -35,6 +35,7 @@ pub struct Engine {
     settings: Vec<(String, String)>,
     id: String,
     console: Console,
+    operations: Operations,
 }
 
 impl Engine {
@@ -82,7 +83,13 @@ impl Engine {
             settings: config.values.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             id: format!("local-{}", std::process::id()),
             console,
+            operations: Operations::default(),
         })
+    }
+
+    /// What was asked for over REST and takes its time.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
     }
 
     /// The connectors scripts may name.

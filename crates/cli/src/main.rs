@@ -114,7 +114,10 @@ async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     }
     let target = match &args.endpoint {
         Some(url) => Target::There(Remote::new(url)?),
-        None => Target::Here(engine),
+        None => Target::Here(engine.clone()),
     };
-    Script { session, target, voice: Voice::Results, console, signals }.execute(&statements).await
+    let ended = Script { session, target, voice: Voice::Results, console, signals }.execute(&statements).await;
+    // Whoever stopped a job here comes for the path of its savepoint.
+    let _ = tokio::time::timeout(script::STOP_WAIT, engine.operations().all_read()).await;
+    ended
 }

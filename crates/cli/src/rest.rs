@@ -18,7 +18,8 @@ pub async fn serve(engine: Arc<Engine>, bind: &str, port: u16) -> Result<SocketA
         Error::invalid(format!("Cannot listen on {bind}:{port}: {e}.{advice}"))
     })?;
     let address = listener.local_addr().map_err(|e| Error::job(format!("Cannot read the address listened on: {e}")))?;
-    let router = tidegate_server::router(engine.clone(), engine.slots(), engine.id(), engine.now_ms());
+    let operations = engine.operations().clone();
+    let router = tidegate_server::router_with(engine.clone(), engine.slots(), engine.id(), engine.now_ms(), operations);
     tokio::spawn(async move {
         if let Err(e) = tidegate_server::serve(listener, router).await {
             say(&format!("REST ended: {e}"));

@@ -161,7 +161,7 @@ impl Script {
                 Outcome::Done => self.say("Execute statement succeeded.")?,
                 Outcome::Text(text) => self.console.out(&format!("{}\n", text.trim_end()))?,
                 Outcome::Table { columns, rows } => self.console.out(&tableau::fitted(&columns, &rows))?,
-                Outcome::Client(command) => self.client_command(&command).await?,
+                Outcome::Client(command) => self.client_command(&command, background).await?,
                 Outcome::Quit => return Ok(false),
                 Outcome::Job(job) => self.start(*job, background).await?,
             }
@@ -169,7 +169,7 @@ impl Script {
         Ok(true)
     }
 
-    async fn client_command(&self, command: &ClientCommand) -> Result<()> {
+    async fn client_command(&self, command: &ClientCommand, background: &mut Vec<Running>) -> Result<()> {
         match command {
             // A script has no screen of its own.
             ClientCommand::Clear => Ok(()),
@@ -181,6 +181,8 @@ impl Script {
                     stopped = jobs::stop(&self.target, &self.session, id, *mode) => stopped?,
                     () = self.signals.wait() => return Err(Error::cancelled()),
                 };
+                // It ended as it was told to: its end is none of the script's.
+                background.retain(|running| running.id() != id.as_str());
                 match stopped {
                     Some(table) => self.console.out(&table),
                     None => self.say("Execute statement succeeded."),

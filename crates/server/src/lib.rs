@@ -24,7 +24,8 @@ use tidegate_checkpoint::Stop;
 use tidegate_runtime::audit::OutputsView;
 use tidegate_runtime::view::{CheckpointStatistics, JobView, TakenCheckpoint};
 
-pub use routes::{router, serve};
+pub use operations::Operations;
+pub use routes::{router, router_with, serve};
 
 /// An answer that takes its time.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;

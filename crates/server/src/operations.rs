@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tidegate_api::Result;
+use tokio::sync::Notify;
 
 use crate::Answer;
 
@@ -29,14 +30,15 @@ type Key = (Kind, String, String);
 
 enum Operation {
     InProgress,
-    /// When it ended, and the `operation` of Flink's answer.
-    Over(i64, Value),
+    /// When it ended, the `operation` of Flink's answer, and whether somebody has come for it.
+    Over(i64, Value, bool),
 }
 
 /// The operations of a process.
 #[derive(Clone, Default)]
-pub(crate) struct Operations {
+pub struct Operations {
     all: Arc<Mutex<BTreeMap<Key, Operation>>>,
+    read: Arc<Notify>,
 }
 
 /// Flink's form of an exception.
@@ -66,25 +68,42 @@ impl Operations {
         tokio::spawn(async move {
             let outcome = shown(work.await);
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.insert(key, Operation::Over(now_ms(), outcome));
+            all.insert(key, Operation::Over(now_ms(), outcome, false));
         });
     }
 
     /// Flink's answer to whoever asks for an operation; `None` if there is none.
     pub(crate) fn status(&self, key: &Key) -> Option<Value> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(match all.get(key)? {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(match all.get_mut(key)? {
             Operation::InProgress => json!({ "status": { "id": "IN_PROGRESS" } }),
-            Operation::Over(_, outcome) => json!({ "status": { "id": "COMPLETED" }, "operation": outcome }),
+            Operation::Over(_, outcome, read) => {
+                *read = true;
+                self.read.notify_waiters();
+                json!({ "status": { "id": "COMPLETED" }, "operation": outcome })
+            }
         })
+    }
+
+    /// Waits until somebody has come for every outcome: a process that ends before takes them with it.
+    pub async fn all_read(&self) {
+        loop {
+            let read = self.read.notified();
+            let is_unread = |operation: &Operation| !matches!(operation, Operation::Over(_, _, true));
+            let unread = self.all.lock().unwrap_or_else(PoisonError::into_inner).values().any(is_unread);
+            if !unread {
+                return;
+            }
+            read.await;
+        }
     }
 }
 
 /// Forgets what ended long ago, and the oldest of what is too much.
 fn forget(all: &mut BTreeMap<Key, Operation>, now_ms: i64) {
-    all.retain(|_, operation| !matches!(operation, Operation::Over(at, _) if now_ms - *at > KEPT_MS));
+    all.retain(|_, operation| !matches!(operation, Operation::Over(at, ..) if now_ms - *at > KEPT_MS));
     let ended = |operation: &Operation| match operation {
-        Operation::Over(at, _) => Some(*at),
+        Operation::Over(at, ..) => Some(*at),
         Operation::InProgress => None,
     };
     while all.values().filter_map(ended).count() > KEPT_MAX {
@@ -103,7 +122,7 @@ mod tests {
     fn what_ended_is_forgotten_one_day_and_what_goes_on_is_not() {
         let key = |n: usize| (Kind::Savepoint, "job".to_owned(), format!("{n:04}"));
         let mut all = BTreeMap::from([(key(0), Operation::InProgress)]);
-        all.extend((1..=KEPT_MAX + 5).map(|n| (key(n), Operation::Over(n as i64, Value::Null))));
+        all.extend((1..=KEPT_MAX + 5).map(|n| (key(n), Operation::Over(n as i64, Value::Null, false))));
         forget(&mut all, 1000);
         assert_eq!(all.len(), KEPT_MAX + 1);
         assert!(all.contains_key(&key(0)) && !all.contains_key(&key(5)) && all.contains_key(&key(6)));

@@ -24,7 +24,17 @@ pub fn router(
     taskmanager_id: &str,
     now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 ) -> Router {
-    let operations = Operations::default();
+    router_with(cluster, slots, taskmanager_id, now_ms, Operations::default())
+}
+
+/// The same, with the operations that are asked for kept in `operations`.
+pub fn router_with(
+    cluster: Arc<dyn ClusterAccess>,
+    slots: usize,
+    taskmanager_id: &str,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    operations: Operations,
+) -> Router {
     let app = App { cluster, slots, taskmanager_id: taskmanager_id.into(), now_ms, operations };
     let api = paths();
     Router::new()

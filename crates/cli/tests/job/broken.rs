@@ -129,7 +129,7 @@ fn state_that_is_missing_or_damaged_is_told() {
     bytes[100] ^= 1;
     std::fs::write(&file, &bytes).expect("a file");
     let before = tree(&damaged);
-    refused(damaged.to_str().expect("text"), &["group_aggregate(", "checksum"]);
+    refused(damaged.to_str().expect("text"), &["GroupAggregate", "is corrupt", "restore from another checkpoint"]);
     assert_eq!(tree(&damaged), before);
 
     // What is whole is whole still.

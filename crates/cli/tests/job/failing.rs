@@ -73,20 +73,26 @@ fn after_a_restore_somebody_says_that_no_checkpoint_completes() {
     let case = Case::new("silent");
     let folder = case.cluster.path("savepoints");
     let path = case.cluster.savepoint(&["stop", &case.job, "-p", folder.to_str().expect("text")]);
-    // A file in the place of the folder: nothing can be stored there.
-    let in_the_way = case.cluster.path("in-the-way");
-    std::fs::write(&in_the_way, "").expect("a file");
-    let broken = format!(
+    let checkpoints = case.cluster.path("gone");
+    let settings = format!(
         "SET 'execution.checkpointing.dir' = '{}';
+         SET 'execution.checkpointing.interval' = '1 s';
          SET 'execution.checkpointing.tolerable-failed-checkpoints' = '1000000';",
-        in_the_way.display()
+        checkpoints.display()
     );
-    let job = case.submit(&broken, &["-s", &path]);
-    let told = wait_for(LIMIT, || {
-        case.cluster.process.errors().contains("No checkpoint has completed for three intervals").then_some(())
+    let job = case.submit(&settings, &["-s", &path]);
+    case.cluster.next_checkpoint(&job);
+    let told = || case.cluster.process.errors().matches("No checkpoint has completed for three intervals").count();
+    let before = told();
+    // A file in the place of the folder: nothing can be stored there any more.
+    let replaced = wait_for(LIMIT, || {
+        let _ = std::fs::remove_dir_all(&checkpoints);
+        std::fs::write(&checkpoints, "").ok()
     });
-    assert!(told.is_some(), "{}", case.cluster.process.errors());
+    assert!(replaced.is_some());
+    let said = wait_for(LIMIT, || (told() > before).then_some(()));
+    assert!(said.is_some(), "{}", case.cluster.process.errors());
     assert_eq!(case.cluster.state(&job), "RUNNING");
     let failed = &case.cluster.get(&format!("/jobs/{job}/checkpoints"))["latest"]["failed"];
-    assert!(failed["failure_message"].as_str().is_some_and(|m| m.contains("in-the-way")), "{failed}");
+    assert!(failed["failure_message"].as_str().is_some_and(|m| m.contains("gone")), "{failed}");
 }

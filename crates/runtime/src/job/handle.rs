@@ -216,11 +216,11 @@ impl Job {
     /// A job that ended in another process.
     pub(crate) fn ended(ended: EndedJob, clock: Arc<dyn Clock>) -> Self {
         let (requests, _) = mpsc::unbounded_channel();
-        let job = Job::new(ended.id, ended.name, Attempt::default(), clock, requests);
+        let job = Job::new(ended.id, ended.name, Attempt::default(), clock, requests, None);
         // A failure's kind is known to the process it happened in alone.
         let failure = ended.failure.map(|view| (view.clone(), Error::job(view.message)));
         *job.history.lock().unwrap_or_else(PoisonError::into_inner) =
-            History { status: ended.status, timestamps: ended.timestamps, failure };
+            History { status: ended.status, timestamps: ended.timestamps, failure, past_failures: VecDeque::new() };
         job.done.send_replace(true);
         job
     }

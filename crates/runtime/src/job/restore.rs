@@ -65,7 +65,7 @@ impl LocalCluster {
             ));
         }
         let (id, plan) = (JobId::random(), plan(graph)?);
-        let mut own = JobCheckpoints::open(graph, &id, options, self.stores().clone()).await?;
+        let mut own = JobCheckpoints::open(graph, &id, options, self.stores().clone(), None, None).await?;
         let states = operator_states(graph, &plan, &id, self.options(), &own)?;
         let (mapping, snapshot) = own.mapping(graph, &plan, &states)?;
         let refusal = match own.check_mapping(graph, &plan, &states) {

@@ -76,8 +76,13 @@ impl Job {
             let mine = self.complete.iter().enumerate().filter(|(old, _)| old % parallelism == subtask);
             let mine: Vec<Kept> = mine.map(|(_, kept)| kept.clone()).collect();
             let metrics = Arc::new(MetricGroup::default());
-            let ctx =
-                CommitterContext { subtask, parallelism, metrics: Arc::clone(&metrics), notices: Notifier::silent(), audit: tidegate_api::audit::Auditor::silent() };
+            let ctx = CommitterContext {
+                subtask,
+                parallelism,
+                metrics: Arc::clone(&metrics),
+                notices: Notifier::silent(),
+                audit: tidegate_api::audit::Auditor::silent(),
+            };
             let mut committer = sink.committer(ctx)?.expect("one that publishes");
             committer.recover(mine.iter().flat_map(|kept| kept.staged.clone()).collect()).await?;
             let restored = mine.into_iter().map(|kept| kept.writer).filter(|writer| !writer.is_null()).collect();
