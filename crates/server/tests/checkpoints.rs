@@ -122,7 +122,7 @@ impl ClusterAccess for OneJob {
         self.jobs().into_iter().find(|job| job.id == id)
     }
 
-    fn submit(&self, _graph: JobGraph) -> Result<String> {
+    fn submit(&self, _graph: JobGraph, _script: Option<String>) -> Result<String> {
         Err(Error::invalid("no"))
     }
 

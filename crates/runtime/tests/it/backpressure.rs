@@ -53,7 +53,7 @@ fn ask(running: &Running) -> std::thread::JoinHandle<String> {
         block_on(async {
             loop {
                 match handle.checkpoint().await {
-                    Ok(location) => return location,
+                    Ok(taken) => return taken.location,
                     // The coordinator learns a moment later than the tasks that they run.
                     Err(e) if e.to_string().contains("Not all required tasks") => {
                         tokio::time::sleep(Duration::from_millis(5)).await;

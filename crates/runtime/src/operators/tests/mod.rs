@@ -114,10 +114,6 @@ impl Rig {
         rig
     }
 
-    fn alone(spec: &OperatorSpec, input: &Schema, output: &Schema) -> Rig {
-        Rig::limited(spec, input, output, None, &Time::default())
-    }
-
     fn limited(spec: &OperatorSpec, input: &Schema, output: &Schema, table_bytes: Option<usize>, time: &Time) -> Rig {
         let spec = (spec.clone(), input.clone(), output.clone());
         let stores = TestStores::default();
