@@ -1,8 +1,9 @@
 //! State of operators, between their typed tables and the files that outlive them.
 //!
-//! An operator works on typed tables in memory. At a barrier it writes what has changed since the last one
-//! into its [`KeyedState`]s, which encode rows and hand them to a store of sorted runs; the store's
-//! snapshot is what the checkpoint names. A restored operator reads them back into its tables.
+//! An operator works on typed tables in memory. At a barrier, and when groups have to leave memory, it writes what
+//! has changed since the last time into its [`KeyedState`]s, which encode rows and hand them to a store of sorted
+//! runs; the store's snapshot is what the checkpoint names. A restored operator reads them back into its tables, all
+//! at once or when they are met again.
 
 mod changes;
 mod codec;
