@@ -108,7 +108,14 @@ fn a_script_may_list_and_stop_jobs() {
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
     input.write_all(script.as_bytes()).expect("it reads");
     let id = lines.find_map(|line| line.strip_prefix("Job ID: ").map(str::to_owned)).expect("a job id");
-    let row = lines.find(|line| line.contains(&id)).expect("the job's row");
+    // A job that was just submitted may not run yet.
+    let row = loop {
+        let row = lines.find(|line| line.contains(&id)).expect("the job's row");
+        if !row.contains("CREATED") {
+            break row;
+        }
+        writeln!(input, "SHOW JOBS;").expect("it reads");
+    };
     assert!(row.contains("insert-into_default_catalog.default_database.b") && row.contains("RUNNING"), "{row}");
     writeln!(input, "STOP JOB '{id}';").expect("it reads");
     drop(input);

@@ -3,7 +3,7 @@
 use tidegate_testing::wait_for;
 
 use crate::common::{Finished, run_sql};
-use crate::rig::{LIMIT, Process, broker, expect_lines, kafka_table, lines, often, row, send};
+use crate::rig::{LIMIT, PROMPT, Process, broker, expect_lines, kafka_table, lines, often, row, send};
 
 fn dry_run(script: &str, snapshot: &str) -> Finished {
     run_sql(script, &["--dry-run", "-s", snapshot], LIMIT)
@@ -53,7 +53,7 @@ fn a_query_with_another_input_goes_on_from_the_old_ones_savepoint() {
         + &kafka_table("b", "f1 BIGINT", &b)
         + &kafka_table("c", "f1 BIGINT", &c)
         + &format!(
-            "CREATE TABLE a (f1 BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');\n",
+            "CREATE TABLE a (f1 BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json', {PROMPT});\n",
             out.display()
         );
     let before = format!("{tables} INSERT INTO a SELECT f1 FROM b;");

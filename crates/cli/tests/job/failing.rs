@@ -2,7 +2,7 @@
 
 use tidegate_testing::wait_for;
 
-use crate::rig::{LIMIT, Process, broker, expect_lines, kafka_table, local, often, row, send};
+use crate::rig::{LIMIT, PROMPT, Process, broker, expect_lines, kafka_table, local, often, row, send};
 
 struct Case {
     cluster: Process,
@@ -26,7 +26,7 @@ impl Case {
             + more
             + &kafka_table("b", "f1 BIGINT", &self.topic)
             + &format!(
-                "CREATE TABLE a (f1 BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+                "CREATE TABLE a (f1 BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json', {PROMPT});
                  INSERT INTO a SELECT f1 FROM b;",
                 self.cluster.path("out").display()
             );

@@ -47,6 +47,10 @@ pub fn often(folder: &Path) -> String {
     )
 }
 
+/// Options of a `filesystem` table whose rows are seen once the next checkpoint is complete.
+pub const PROMPT: &str =
+    "'sink.rolling-policy.inactivity-interval' = '1 ms', 'sink.rolling-policy.check-interval' = '10 ms'";
+
 /// A process that serves REST, with a folder for its jobs.
 pub struct Process {
     pub process: Tidegate,

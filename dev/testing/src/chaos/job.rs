@@ -46,6 +46,8 @@ impl Job {
 
     /// Begins a life, from the newest checkpoint if there is one. `settings` are arguments.
     pub fn start(&mut self, settings: &[String], fail_point: Option<&str>) -> Result<(), String> {
+        // Until the life before is over, a newer one may come.
+        self.end();
         let from = self.site.latest().map(|found| found.folder);
         self.start_from(from.as_deref(), settings, fail_point)
     }

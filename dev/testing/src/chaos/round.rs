@@ -175,6 +175,8 @@ impl Play {
     }
 
     fn start(&mut self, point: Option<&str>) -> Result<(), String> {
+        // Whose checkpoint is the newest is known when the life before is over.
+        self.job.end();
         let mut settings: Vec<String> = Vec::new();
         let mut set = |key: &str, value: &str| settings.extend(["-D".to_owned(), format!("{key}={value}")]);
         let unaligned = "execution.checkpointing.unaligned.enabled";
