@@ -3,7 +3,6 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use crate::common::{binary, run_sql};
 use crate::rig::{LIMIT, Process, broker, kafka_table, local, often, send, tree};
@@ -15,9 +14,8 @@ struct Good {
     savepoint: PathBuf,
 }
 
-fn good() -> &'static Good {
-    static GOOD: OnceLock<Good> = OnceLock::new();
-    GOOD.get_or_init(|| {
+impl Good {
+    fn new() -> Good {
         let (cluster, topic) = (Process::standalone(&[]), broker().new_topic("broken", 1));
         let script = often(cluster.folder.path())
             + &kafka_table("b", "f1 BIGINT", &topic)
@@ -30,17 +28,39 @@ fn good() -> &'static Good {
         let folder = cluster.path("savepoints");
         let savepoint = local(&cluster.savepoint(&["stop", &job, "-p", folder.to_str().expect("text")]));
         Good { cluster, script, savepoint }
-    })
-}
-
-/// A copy of the savepoint, to be broken.
-fn copy(name: &str) -> PathBuf {
-    let copy = good().cluster.path(name);
-    std::fs::create_dir_all(&copy).expect("a folder");
-    for (file, bytes) in tree(&good().savepoint) {
-        std::fs::write(copy.join(file), bytes).expect("a file");
     }
-    copy
+
+    /// A copy of the savepoint, to be broken.
+    fn copy(&self, name: &str) -> PathBuf {
+        let copy = self.cluster.path(name);
+        std::fs::create_dir_all(&copy).expect("a folder");
+        for (file, bytes) in tree(&self.savepoint) {
+            std::fs::write(copy.join(file), bytes).expect("a file");
+        }
+        copy
+    }
+
+    /// A start and a dry run are refused alike, and say these words.
+    #[track_caller]
+    fn refused(&self, path: &str, words: &[&str]) {
+        for arguments in [&["-s", path][..], &["-s", path, "--dry-run"]] {
+            let ran = run_sql(&self.script, arguments, LIMIT);
+            assert!(matches!(ran.code, Some(1 | 2)), "{arguments:?}: {:?} {}{}", ran.code, ran.stdout, ran.stderr);
+            for word in words {
+                assert!(ran.stderr.contains(word), "{arguments:?}: no '{word}' in: {}", ran.stderr);
+            }
+        }
+    }
+
+    /// The same for a broken copy, in which nothing changes.
+    #[track_caller]
+    fn refused_untouched(&self, folder: &Path, words: &[&str]) {
+        let before = tree(folder);
+        let mut all = vec![folder.to_str().expect("text")];
+        all.extend(words);
+        self.refused(all[0], &all);
+        assert_eq!(tree(folder), before);
+    }
 }
 
 /// The largest file of state.
@@ -50,31 +70,10 @@ fn state_file(folder: &Path) -> PathBuf {
     folder.join(name)
 }
 
-/// A start and a dry run are refused alike, and say these words.
-#[track_caller]
-fn refused(path: &str, words: &[&str]) {
-    for arguments in [&["-s", path][..], &["-s", path, "--dry-run"]] {
-        let ran = run_sql(&good().script, arguments, LIMIT);
-        assert!(matches!(ran.code, Some(1 | 2)), "{arguments:?}: {:?} {}{}", ran.code, ran.stdout, ran.stderr);
-        for word in words {
-            assert!(ran.stderr.contains(word), "{arguments:?}: no '{word}' in: {}", ran.stderr);
-        }
-    }
-}
-
-/// The same for a broken copy, in which nothing changes.
-#[track_caller]
-fn refused_untouched(folder: &Path, words: &[&str]) {
-    let before = tree(folder);
-    let mut all = vec![folder.to_str().expect("text")];
-    all.extend(words);
-    refused(all[0], &all);
-    assert_eq!(tree(folder), before);
-}
-
 #[test]
 fn a_manifest_that_cannot_be_read_is_told() {
-    let bytes = std::fs::read(good().savepoint.join("_metadata")).expect("a manifest");
+    let good = Good::new();
+    let bytes = std::fs::read(good.savepoint.join("_metadata")).expect("a manifest");
     let mut flipped = bytes.clone();
     flipped[bytes.len() / 2] ^= 1;
     let flink = [&[0x49, 0x60, 0x67, 0x2d][..], &[0; 60]].concat();
@@ -88,52 +87,54 @@ fn a_manifest_that_cannot_be_read_is_told() {
         ("newer", newer, &["version 99", "newer engine"]),
         ("text", b"hello, this is no checkpoint".to_vec(), &["not a checkpoint of Tidegate", "Name the folder"]),
     ] {
-        let folder = copy(name);
+        let folder = good.copy(name);
         std::fs::write(folder.join("_metadata"), content).expect("a manifest");
-        refused_untouched(&folder, &[&["_metadata"], words].concat());
+        good.refused_untouched(&folder, &[&["_metadata"], words].concat());
     }
 }
 
 #[test]
 fn a_place_that_is_no_snapshot_is_told() {
-    let without = copy("without");
+    let good = Good::new();
+    let without = good.copy("without");
     std::fs::remove_file(without.join("_metadata")).expect("it was there");
-    refused_untouched(&without, &["Cannot find meta data file '_metadata'", "not complete"]);
-    let nowhere = good().cluster.path("nowhere");
-    refused(nowhere.to_str().expect("text"), &["Cannot find meta data file '_metadata'", "check the path"]);
-    let above = good().savepoint.parent().expect("a folder").to_owned();
-    refused_untouched(&above, &["Cannot find meta data file '_metadata'", "name one of them", "savepoint-"]);
-    let file = good().cluster.path("file.txt");
+    good.refused_untouched(&without, &["Cannot find meta data file '_metadata'", "not complete"]);
+    let nowhere = good.cluster.path("nowhere");
+    good.refused(nowhere.to_str().expect("text"), &["Cannot find meta data file '_metadata'", "check the path"]);
+    let above = good.savepoint.parent().expect("a folder").to_owned();
+    good.refused_untouched(&above, &["Cannot find meta data file '_metadata'", "name one of them", "savepoint-"]);
+    let file = good.cluster.path("file.txt");
     std::fs::write(&file, "text").expect("a file");
-    refused(file.to_str().expect("text"), &["file.txt", "is a file"]);
-    refused("ftp://host/a", &["scheme 'ftp' is not supported"]);
+    good.refused(file.to_str().expect("text"), &["file.txt", "is a file"]);
+    good.refused("ftp://host/a", &["scheme 'ftp' is not supported"]);
 }
 
 #[test]
 fn state_that_is_missing_or_damaged_is_told() {
-    let missing = copy("missing");
+    let good = Good::new();
+    let missing = good.copy("missing");
     let gone = state_file(&missing);
     std::fs::remove_file(&gone).expect("it was there");
     let name = gone.file_name().expect("a name").to_str().expect("text");
-    refused_untouched(&missing, &["incomplete", name, "Use another checkpoint"]);
+    good.refused_untouched(&missing, &["incomplete", name, "Use another checkpoint"]);
 
-    let cut = copy("cut-state");
+    let cut = good.copy("cut-state");
     let file = state_file(&cut);
     let bytes = std::fs::read(&file).expect("bytes");
     std::fs::write(&file, &bytes[..bytes.len() - 1]).expect("a file");
-    refused_untouched(&cut, &["incomplete", name]);
+    good.refused_untouched(&cut, &["incomplete", name]);
 
-    let damaged = copy("damaged-state");
+    let damaged = good.copy("damaged-state");
     let file = state_file(&damaged);
     let mut bytes = std::fs::read(&file).expect("bytes");
     bytes[100] ^= 1;
     std::fs::write(&file, &bytes).expect("a file");
     let before = tree(&damaged);
-    refused(damaged.to_str().expect("text"), &["GroupAggregate", "is corrupt", "restore from another checkpoint"]);
+    good.refused(damaged.to_str().expect("text"), &["GroupAggregate", "is corrupt", "restore from another checkpoint"]);
     assert_eq!(tree(&damaged), before);
 
     // What is whole is whole still.
-    let plan = run_sql(&good().script, &["--dry-run", "-s", good().savepoint.to_str().expect("text")], LIMIT);
+    let plan = run_sql(&good.script, &["--dry-run", "-s", good.savepoint.to_str().expect("text")], LIMIT);
     assert_eq!(plan.code, Some(0), "{}", plan.stderr);
 }
 
