@@ -32,6 +32,6 @@ mod window_board;
 
 pub use job::{
     ClusterOptions, EndedJob, JobHandle, JobId, JobRecords, JobSummary, LocalCluster, OperatorRows, PreparedJob,
-    RestorePlan, ResumedJob, StopSavepoint,
+    RestorePlan, ResumedJob, StopSavepoint, WrapSource,
 };
 pub use notices::{Notice, Notices, Severity};

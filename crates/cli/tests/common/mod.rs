@@ -1,6 +1,8 @@
 //! Runs the binary on a script and collects what it says.
 #![allow(dead_code)] // Each test file uses what it needs.
 
+pub mod programs;
+
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

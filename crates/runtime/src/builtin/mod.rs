@@ -12,7 +12,7 @@ use tidegate_api::{Error, Result, Schema};
 pub(crate) use calc::keep_rows;
 pub(crate) use projection::Projection;
 pub(crate) use sink::SinkOperator;
-pub(crate) use values::value_batches;
+pub(crate) use values::ValuesSource;
 
 use crate::operator::{Operator, OperatorContext};
 

@@ -174,27 +174,25 @@ impl RestoredJob {
         self.overlapping(id, range).map(|subtask| subtask.operator_state.clone()).collect()
     }
 
-    /// The watermark a task had reached, by its head. Where several are taken over, the least.
+    /// The watermark a task had reached, by its head. Where several are taken over, the least of those that go on.
     pub(crate) fn watermark(&self, head: &OperatorId, subtask: usize, parallelism: usize) -> Watermark {
         let Some(operator) = self.operator(head) else { return Watermark::MIN };
         let reached = |s: &SubtaskEntry| s.watermark_ms.map_or(Watermark::MIN, Watermark);
         match operator.subtasks.len() == parallelism {
             true => operator.subtasks.get(subtask).map_or(Watermark::MIN, reached),
-            false => operator.subtasks.iter().map(reached).min().unwrap_or(Watermark::MIN),
+            false => {
+                let going_on = operator.subtasks.iter().filter(|s| !s.finished);
+                going_on.map(reached).min().unwrap_or(Watermark::MIN)
+            }
         }
-    }
-
-    /// True if every subtask of an operator had read its input to the end.
-    pub(crate) fn has_ended(&self, id: &OperatorId) -> bool {
-        self.operator(id).is_some_and(OperatorEntry::is_finished)
     }
 
     /// Where a source goes on.
     pub(crate) fn splits(&self, source: &OperatorId) -> Result<Option<RestoredSplits>> {
         let Some(operator) = self.operator(source) else { return Ok(None) };
-        let mut restored = RestoredSplits::default();
+        let mut restored = RestoredSplits { ended: operator.is_finished(), ..RestoredSplits::default() };
         for subtask in &operator.subtasks {
-            // One subtask was given what the enumerator had said.
+            // All that were still reading were given the same.
             if !subtask.operator_state.is_null() {
                 restored.said = subtask.operator_state.clone();
             }

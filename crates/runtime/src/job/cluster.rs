@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_api::connector::ConnectorRegistry;
+use tidegate_api::config::Configuration;
+use tidegate_api::connector::{ConnectorRegistry, Source};
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{Error, Result, WindowKind};
@@ -39,7 +40,13 @@ pub struct ClusterOptions {
     pub checkpoints_dir: Option<String>,
     /// Who remembers jobs beyond the life of the process.
     pub records: Option<Arc<dyn JobRecords>>,
+    /// Stands between the engine and `VALUES`, the one source that no connector makes: a test paces it, as
+    /// it paces tables by their connectors. It is given the job's settings.
+    pub wrap_values: Option<WrapSource>,
 }
+
+/// Makes another source of a source.
+pub type WrapSource = Arc<dyn Fn(Arc<dyn Source>, &Configuration) -> Arc<dyn Source> + Send + Sync>;
 
 /// Ended jobs remembered unless told otherwise: enough to look back at, and little memory.
 const FINISHED_JOBS_MAX: usize = 100;
@@ -56,6 +63,7 @@ impl ClusterOptions {
             finished_jobs_max: FINISHED_JOBS_MAX,
             checkpoints_dir: None,
             records: None,
+            wrap_values: None,
         }
     }
 }

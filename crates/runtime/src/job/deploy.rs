@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_api::connector::{
-    EnumeratorContext, Notifier, ReaderContext, Sink, Source, SplitAssignment, WriterContext,
+    EnumeratorContext, Notifier, ReaderContext, Sink, Source, SplitAssignment, TableDescriptor, WriterContext,
 };
+use tidegate_api::expr::Expr;
 use tidegate_api::fail_point::{self, FailPoint};
-use tidegate_api::function::EvalContext;
 use tidegate_api::graph::{JobGraph, OperatorSpec, SourceSpec};
-use tidegate_api::{Batch, Error, Result, Schema, StreamElement, Value, Watermark};
+use tidegate_api::{Error, Result, Schema, StreamElement, Watermark};
 use tidegate_checkpoint::TaskId;
 use tidegate_checkpoint::manifest::StateSchema;
 use tidegate_time::Cutter;
@@ -22,9 +22,9 @@ use super::boards::Boards;
 use super::cluster::ClusterOptions;
 use super::execution::Runnable;
 use super::handle::{Attempt, JobId, Role, Vertex};
-use super::start::{run_source, run_task, run_values};
+use super::start::{run_source, run_task};
 use super::wiring::Wiring;
-use crate::builtin::{self, Projection, SinkOperator, value_batches};
+use crate::builtin::{self, Projection, SinkOperator, ValuesSource};
 use crate::cut_rules::cut_rules;
 use crate::exchange::ResultPartition;
 use crate::late::LateReporter;
@@ -147,14 +147,12 @@ impl<'a> Builder<'a> {
     ) -> Result<()> {
         let planned = &self.plan.vertices[vertex];
         let head = planned.links[0].node;
-        let mut source = match &self.graph.nodes[head].spec {
-            OperatorSpec::Source(spec) => {
-                let state =
-                    if self.checkpoints.is_some() { EnumeratorState::kept() } else { EnumeratorState::default() };
-                tasks.enumerators.insert(vertex, state.clone());
-                Some(self.source(head, spec, planned, state, runnables)?)
+        let mut source = match self.source(head, planned, runnables)? {
+            Some((shared, state)) => {
+                tasks.enumerators.insert(vertex, state);
+                Some(shared)
             }
-            _ => None,
+            None => None,
         };
         let mut senders = Vec::with_capacity(planned.parallelism);
         for index in 0..planned.parallelism {
@@ -164,24 +162,19 @@ impl<'a> Builder<'a> {
             let task = self.task(vertex, index, &subtask, wiring, sender, tasks)?;
             let restored = self.restored_watermark(head, index, planned.parallelism);
             let place = format!("{} ({}/{})", planned.name, index + 1, planned.parallelism);
-            let future: std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>> =
-                match (&self.graph.nodes[head].spec, &mut source) {
-                    (OperatorSpec::Source(spec), Some(shared)) => {
-                        let source = self.source_task(head, spec, shared, &subtask, commands, restored)?;
-                        Box::pin(run_source(source, task, self.reader_context(planned, &subtask)?, spec.clone()))
-                    }
-                    (OperatorSpec::Values { rows }, _) => {
-                        let all_sent = self.restored().is_some_and(|(own, job)| job.has_ended(&own.ids[head]));
-                        let batches = if index == 0 && !all_sent { self.values(head, rows)? } else { Vec::new() };
-                        Box::pin(run_values(batches, task, commands))
-                    }
-                    _ => {
-                        let channels = wiring.inputs[vertex][index].channels.clone();
-                        let mut gate = wiring.gate(vertex, index, commands, self.options.clock.clone())?;
-                        gate.restore(self.in_flight(vertex, index, &channels)?);
-                        Box::pin(run_task(task, gate, restored))
-                    }
-                };
+            let future: std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>> = match &mut source {
+                Some(shared) => {
+                    let spec = shared.spec.clone();
+                    let source = self.source_task(head, shared, &subtask, commands, restored)?;
+                    Box::pin(run_source(source, task, self.reader_context(planned, &subtask)?, spec))
+                }
+                None => {
+                    let channels = wiring.inputs[vertex][index].channels.clone();
+                    let mut gate = wiring.gate(vertex, index, commands, self.options.clock.clone())?;
+                    gate.restore(self.in_flight(vertex, index, &channels)?);
+                    Box::pin(run_task(task, gate, restored))
+                }
+            };
             runnables.push(Runnable { place, subtask: Some(subtask), future });
         }
         tasks.senders.push(senders);
@@ -373,23 +366,46 @@ impl<'a> Builder<'a> {
         schemas
     }
 
-    fn values(&self, node: usize, rows: &[Vec<Value>]) -> Result<Vec<Batch>> {
-        let eval = EvalContext { watermark: None, now_ms: self.options.clock.now_ms() };
-        let schema = &self.graph.nodes[node].output;
-        value_batches(rows, schema, self.options.functions.as_ref(), &self.zone(), BATCH_ROWS, &eval)
+    /// What a node reads, if it is a source, and how: `VALUES` is one without options or event time.
+    fn connect(&self, node: usize) -> Result<Option<(SourceSpec, Arc<dyn Source>)>> {
+        let ClusterOptions { functions, clock, connectors, wrap_values, .. } = self.options;
+        let output = &self.graph.nodes[node].output;
+        Ok(match &self.graph.nodes[node].spec {
+            OperatorSpec::Source(spec) => {
+                let source = connectors.factory(&spec.table)?.source(&spec.table, &self.graph.config)?;
+                Some((spec.clone(), source))
+            }
+            OperatorSpec::Values { rows } => {
+                let values = ValuesSource::new(rows, output, functions.clone(), &self.zone(), clock.now_ms());
+                let values: Arc<dyn Source> = Arc::new(values);
+                let source = match wrap_values {
+                    Some(wrap) => wrap(values, &self.graph.config),
+                    None => values,
+                };
+                let columns = output.fields.iter().enumerate();
+                let spec = SourceSpec {
+                    table: TableDescriptor::default(),
+                    read: Vec::new(),
+                    read_schema: output.clone(),
+                    projection: columns.map(|(i, field)| Expr::input(i, field.ty.clone())).collect(),
+                    watermark: None,
+                };
+                Some((spec, source))
+            }
+            _ => None,
+        })
     }
 
-    /// What the subtasks of a source share; adds its enumerator to what runs.
+    /// What the subtasks of a source share, and what its enumerator, which is added to what runs, tells
+    /// checkpoints; `None` if the node is no source.
     fn source(
         &self,
         node: usize,
-        spec: &SourceSpec,
         planned: &PlannedVertex,
-        state: EnumeratorState,
         runnables: &mut Vec<Runnable>,
-    ) -> Result<SharedSource> {
-        let factory = self.options.connectors.factory(&spec.table)?;
-        let source = factory.source(&spec.table, &self.graph.config)?;
+    ) -> Result<Option<(SharedSource, EnumeratorState)>> {
+        let Some((spec, source)) = self.connect(node)? else { return Ok(None) };
+        let state = if self.checkpoints.is_some() { EnumeratorState::kept() } else { EnumeratorState::default() };
         let notices = self.notifier(&self.graph.nodes[node].name);
         let restored = match self.restored() {
             Some((own, job)) => job.splits(&own.ids[node])?,
@@ -409,24 +425,23 @@ impl<'a> Builder<'a> {
                 bounded: source.is_bounded(),
                 subtasks: senders,
                 requests: requested,
-                state,
+                state: state.clone(),
                 restored,
             })),
         });
         let start = Arc::new(tokio::sync::Barrier::new(planned.parallelism));
-        Ok(SharedSource { source, assignment, requests, start, splits: receivers.into_iter() })
+        Ok(Some((SharedSource { spec, source, assignment, requests, start, splits: receivers.into_iter() }, state)))
     }
 
     fn source_task(
         &self,
         node: usize,
-        spec: &SourceSpec,
         shared: &mut SharedSource,
         subtask: &Arc<Subtask>,
         commands: mpsc::UnboundedReceiver<TaskCommand>,
         restored: Watermark,
     ) -> Result<SourceTask> {
-        let operator = &self.graph.nodes[node];
+        let (operator, spec) = (&self.graph.nodes[node], &shared.spec);
         let (functions, zone) = (self.options.functions.as_ref(), self.zone());
         let projection = Projection::new(&spec.projection, &spec.read_schema, &operator.output, functions, &zone)?;
         let mut event_time = match &spec.watermark {
@@ -480,6 +495,7 @@ impl<'a> Builder<'a> {
 }
 
 struct SharedSource {
+    spec: SourceSpec,
     source: Arc<dyn Source>,
     assignment: SplitAssignment,
     requests: mpsc::Sender<usize>,

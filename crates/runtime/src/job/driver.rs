@@ -189,11 +189,12 @@ impl Driver {
         self.job.show_checkpoints(|view| {
             view.in_progress.insert(barrier.id.0, barrier.timestamp_ms);
         });
-        // What enumerators know is read before any barrier is sent.
-        let mut said: BTreeMap<usize, serde_json::Value> =
+        // What enumerators know is read before any barrier is sent. All subtasks keep it: any of them may come
+        // to its end before it hears of the barrier.
+        let said: BTreeMap<usize, serde_json::Value> =
             self.tasks.enumerators.iter().map(|(vertex, state)| (*vertex, state.latest())).collect();
         for task in tasks {
-            let enumerator = said.remove(&(task.vertex as usize)).unwrap_or_default();
+            let enumerator = said.get(&(task.vertex as usize)).cloned().unwrap_or_default();
             self.tell(&[*task], &TaskCommand::Trigger { barrier, enumerator });
         }
     }

@@ -15,7 +15,7 @@ mod start;
 mod wiring;
 mod working_folder;
 
-pub use cluster::{ClusterOptions, LocalCluster, PreparedJob};
+pub use cluster::{ClusterOptions, LocalCluster, PreparedJob, WrapSource};
 pub use handle::{EndedJob, JobHandle, JobId, JobSummary, OperatorRows};
 pub use records::{JobRecords, ResumedJob, StopSavepoint};
 pub use restore::RestorePlan;

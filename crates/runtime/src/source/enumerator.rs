@@ -59,9 +59,15 @@ impl EnumeratorState {
         self.latest.as_ref().map_or(Value::Null, |latest| latest.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn note(&self, enumerator: &dyn SplitEnumerator, unassigned: &VecDeque<AssignedSplit>) -> Result<()> {
+    fn note(
+        &self,
+        enumerator: &dyn SplitEnumerator,
+        unassigned: &VecDeque<AssignedSplit>,
+        open: &[Vec<AssignedSplit>],
+    ) -> Result<()> {
         let Some(latest) = &self.latest else { return Ok(()) };
-        let said = Said { connector: enumerator.snapshot()?, unassigned: unassigned.iter().cloned().collect() };
+        let unassigned = open.iter().flatten().chain(unassigned).cloned().collect();
+        let said = Said { connector: enumerator.snapshot()?, unassigned };
         let said = serde_json::to_value(said).map_err(|e| Error::internal(e.to_string()))?;
         *latest.lock().unwrap_or_else(PoisonError::into_inner) = said;
         Ok(())
@@ -77,6 +83,8 @@ pub(crate) struct RestoredSplits {
     pub open: Vec<AssignedSplit>,
     /// Ids of splits that were given out and need not be found again.
     pub given: HashSet<String>,
+    /// All subtasks had read everything: there is nothing left to find.
+    pub ended: bool,
 }
 
 /// Finds splits and assigns them until all is assigned. `requests` carries the index of each subtask
@@ -90,6 +98,44 @@ pub(crate) struct Enumeration {
     pub restored: Option<RestoredSplits>,
 }
 
+/// What an enumeration begins with.
+#[derive(Default)]
+struct Begin {
+    /// Splits to hand out before any others.
+    carried: Vec<AssignedSplit>,
+    /// Splits that were being read side by side, by the subtask that goes on with them, also side by side: read one
+    /// after the other, the rows of the later ones would come behind the watermark of the first.
+    open: Vec<Vec<AssignedSplit>>,
+    /// Splits that need not be found again.
+    given: HashSet<String>,
+}
+
+/// Lets an enumerator go on from a checkpoint; `None` if all had been read.
+fn begin(
+    restored: Option<RestoredSplits>,
+    enumerator: &mut dyn SplitEnumerator,
+    subtasks: usize,
+) -> Result<Option<Begin>> {
+    let mut begin = Begin { open: vec![Vec::new(); subtasks], ..Begin::default() };
+    let Some(RestoredSplits { said, open, given, ended }) = restored else { return Ok(Some(begin)) };
+    if ended {
+        return Ok(None);
+    }
+    match enumerator.assignment() {
+        SplitAssignment::Eager => begin.carried = open,
+        SplitAssignment::OnDemand => {
+            open.into_iter().enumerate().for_each(|(i, split)| begin.open[i % subtasks].push(split));
+        }
+    }
+    if let Ok(said) = serde_json::from_value::<Said>(said) {
+        enumerator.restore(said.connector)?;
+        // Some may have been given out before the barrier came.
+        begin.carried.extend(said.unassigned.into_iter().filter(|split| !given.contains(&split.split.id)));
+    }
+    begin.given = given;
+    Ok(Some(begin))
+}
+
 /// Runs an enumeration to its end.
 pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
     let Enumeration { mut enumerator, bounded, subtasks, mut requests, state, restored } = enumeration;
@@ -97,16 +143,10 @@ pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
     let interval = if bounded { None } else { enumerator.discovery_interval() };
     let mut waiting: VecDeque<usize> = VecDeque::new();
     let mut unassigned: VecDeque<AssignedSplit> = VecDeque::new();
-    let mut given: HashSet<String> = HashSet::new();
     let mut first = true;
-    let mut carried = Vec::new();
-    if let Some(restored) = restored {
-        (carried, given) = (restored.open, restored.given);
-        if let Ok(said) = serde_json::from_value::<Said>(restored.said) {
-            enumerator.restore(said.connector)?;
-            carried.extend(said.unassigned);
-        }
-    }
+    let Some(Begin { mut carried, mut open, mut given }) = begin(restored, enumerator.as_mut(), subtasks.len())? else {
+        return no_more(&subtasks).await;
+    };
     loop {
         let mut found: Vec<AssignedSplit> = std::mem::take(&mut carried);
         given.extend(found.iter().map(|s| s.split.id.clone()));
@@ -118,7 +158,7 @@ pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
         }
         // Only the first discovery after a restore can find what was given out.
         given.clear();
-        state.note(enumerator.as_ref(), &unassigned)?;
+        state.note(enumerator.as_ref(), &unassigned, &open)?;
         first = false;
         let next_look = async {
             match interval {
@@ -138,20 +178,24 @@ pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
         }
         let mut next_look = std::pin::pin!(next_look);
         loop {
+            if open.iter().any(|own| !own.is_empty()) {
+                waiting = serve_open(waiting, &mut open, &subtasks).await?;
+                state.note(enumerator.as_ref(), &unassigned, &open)?;
+            }
             while !waiting.is_empty() {
                 let Some(split) = unassigned.pop_front() else { break };
                 if let Some(subtask) = waiting.pop_front() {
                     send(&subtasks[subtask], SplitMessage::Add(vec![split])).await?;
-                    state.note(enumerator.as_ref(), &unassigned)?;
+                    state.note(enumerator.as_ref(), &unassigned, &open)?;
                 }
             }
-            if unassigned.is_empty() && bounded {
+            if unassigned.is_empty() && bounded && open.iter().all(Vec::is_empty) {
                 return no_more(&subtasks).await;
             }
             tokio::select! {
                 request = requests.recv() => match request {
                     Some(subtask) => {
-                        if unassigned.is_empty() {
+                        if unassigned.is_empty() && open[subtask].is_empty() {
                             send(&subtasks[subtask], SplitMessage::Add(Vec::new())).await?;
                         }
                         waiting.push_back(subtask);
@@ -162,6 +206,22 @@ pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
             }
         }
     }
+}
+
+/// Gives subtasks that ask the splits that were being read when the checkpoint was taken; the others wait on.
+async fn serve_open(
+    waiting: VecDeque<usize>,
+    open: &mut [Vec<AssignedSplit>],
+    subtasks: &[mpsc::Sender<SplitMessage>],
+) -> Result<VecDeque<usize>> {
+    let mut unserved = VecDeque::with_capacity(waiting.len());
+    for subtask in waiting {
+        match std::mem::take(&mut open[subtask]) {
+            own if own.is_empty() => unserved.push_back(subtask),
+            own => send(&subtasks[subtask], SplitMessage::Add(own)).await?,
+        }
+    }
+    Ok(unserved)
 }
 
 async fn assign(found: Vec<AssignedSplit>, subtasks: &[mpsc::Sender<SplitMessage>], first: bool) -> Result<()> {

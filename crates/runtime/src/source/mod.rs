@@ -14,6 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use serde_json::Value;
 use tidegate_api::connector::{Source, SourceBatch, SourceEvent, SourceReader, SplitAssignment};
 use tidegate_api::function::EvalContext;
 use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
@@ -70,26 +71,30 @@ enum Next {
 }
 
 /// Commands after the source has ended.
-pub(crate) struct SourceCommands {
-    pub commands: mpsc::UnboundedReceiver<TaskCommand>,
-    /// What was read, to the end; absent for `VALUES`.
-    pub reader: Option<Box<dyn SourceReader>>,
+struct SourceCommands {
+    commands: mpsc::UnboundedReceiver<TaskCommand>,
+    /// What was read, to the end.
+    reader: Box<dyn SourceReader>,
+    /// Splits that ended since the last barrier before the end.
+    finished: Vec<SplitPosition>,
 }
 
 impl LastCommands for SourceCommands {
     async fn next(&mut self) -> Option<TaskCommand> {
         let command = self.commands.recv().await?;
-        if let (Some(reader), TaskCommand::Completed(checkpoint)) = (&mut self.reader, &command) {
-            reader.snapshot_completed(checkpoint.0);
+        if let TaskCommand::Completed(checkpoint) = &command {
+            self.reader.snapshot_completed(checkpoint.0);
         }
         Some(command)
     }
 
     fn triggered(&mut self, barrier: Barrier) -> bool {
-        if let Some(reader) = &mut self.reader {
-            reader.snapshot_taken(barrier.id.0);
-        }
+        self.reader.snapshot_taken(barrier.id.0);
         true
+    }
+
+    fn source(&self, enumerator: Value) -> Option<SourceSnapshot> {
+        Some(SourceSnapshot { splits: self.finished.clone(), enumerator, ended: true })
     }
 }
 
@@ -175,7 +180,8 @@ impl SourceTask {
             self.start.wait().await;
         }
         let watermark = self.watermark();
-        task.finish(&mut SourceCommands { commands: self.commands, reader: Some(reader) }, watermark).await
+        let finished = std::mem::take(&mut self.finished).into_iter().map(finished_split).collect();
+        task.finish(&mut SourceCommands { commands: self.commands, reader, finished }, watermark).await
     }
 
     fn watermark(&self) -> Watermark {
@@ -205,7 +211,7 @@ impl SourceTask {
         for element in out {
             task.emit(element).await?;
         }
-        let snapshot = SourceSnapshot { splits: self.positions(reader)?, enumerator };
+        let snapshot = SourceSnapshot { splits: self.positions(reader)?, enumerator, ended: false };
         reader.snapshot_taken(barrier.id.0);
         task.snapshot(barrier, self.watermark(), Some(snapshot), None).await?;
         task.aligned(barrier.id, Vec::new());
@@ -251,12 +257,7 @@ impl SourceTask {
                 finished: false,
             });
         }
-        positions.extend(self.finished.drain(..).map(|split| SplitPosition {
-            split,
-            position: serde_json::Value::Null,
-            watermark_ms: None,
-            finished: true,
-        }));
+        positions.extend(self.finished.drain(..).map(finished_split));
         Ok(positions)
     }
 
@@ -345,6 +346,8 @@ impl SourceTask {
         }
         progress.live = progress.live.saturating_sub(1);
         match self.assignment {
+            // After a restore it may have several at once.
+            SplitAssignment::OnDemand if progress.live > 0 => {}
             SplitAssignment::OnDemand => self.request_split(),
             SplitAssignment::Eager => self.idle_without_splits(progress, out),
         }
@@ -378,4 +381,9 @@ impl SourceTask {
         }
         Ok(())
     }
+}
+
+/// A split that has been read to its end, as a checkpoint keeps it.
+fn finished_split(split: String) -> SplitPosition {
+    SplitPosition { split, position: Value::Null, watermark_ms: None, finished: true }
 }

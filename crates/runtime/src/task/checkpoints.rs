@@ -63,10 +63,12 @@ struct Aligned {
 }
 
 /// What a source adds to a snapshot.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct SourceSnapshot {
     pub splits: Vec<SplitPosition>,
     pub enumerator: Value,
+    /// It has read everything, whatever else its task still owes.
+    pub ended: bool,
 }
 
 /// What a sink has staged and nobody has published yet.
@@ -165,8 +167,12 @@ impl TaskCheckpoints {
 
     /// Adds where a source stands.
     pub(crate) fn add_source(&self, snapshot: &mut TakenSnapshot, source: SourceSnapshot) {
-        let entry =
-            SubtaskEntry { splits: source.splits, operator_state: source.enumerator, ..SubtaskEntry::default() };
+        let entry = SubtaskEntry {
+            finished: source.ended,
+            splits: source.splits,
+            operator_state: source.enumerator,
+            ..SubtaskEntry::default()
+        };
         let id = self.links[0].id.clone();
         snapshot.parts.push(Taken { id, entry, stores: Vec::new(), staged: Vec::new() });
     }
@@ -244,10 +250,14 @@ impl TaskCheckpoints {
         let _ = self.facts.send(Fact::TaskEnded { task: self.task });
     }
 
-    /// Tells the coordinator that the task owes nothing.
-    pub(crate) fn finished(&self) {
+    /// Tells the coordinator that the task owes nothing; a source with the splits that ended since the last
+    /// barrier.
+    pub(crate) fn finished(&self, splits: Vec<SplitPosition>) {
         let done = SubtaskEntry { finished: true, ..SubtaskEntry::default() };
-        let operators = self.links.iter().map(|link| (link.id.clone(), done.clone())).collect();
+        let mut operators: BTreeMap<_, _> = self.links.iter().map(|link| (link.id.clone(), done.clone())).collect();
+        if let Some(head) = self.links.first().and_then(|head| operators.get_mut(&head.id)) {
+            head.splits = splits;
+        }
         let last = TaskSnapshot { operators };
         let _ = self.facts.send(Fact::TaskFinished { task: self.task, last });
     }

@@ -16,6 +16,7 @@ mod times;
 use std::sync::Arc;
 
 use arrow::array::Array;
+use serde_json::Value;
 use tidegate_api::fail_point::{self, FailPoint};
 use tidegate_api::{Batch, Error, Result, StreamElement, Watermark};
 use tidegate_checkpoint::alignment::{AbandonReason, Step};
@@ -277,7 +278,7 @@ impl Task {
         }
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.written().await;
-            checkpoints.finished();
+            checkpoints.finished(commands.source(Value::Null).map(|source| source.splits).unwrap_or_default());
         }
         Ok(())
     }
@@ -289,8 +290,8 @@ impl Task {
         while !self.sinks().all(|sink| sink.is_settled()) {
             let Some(command) = commands.next().await else { return Err(Error::cancelled()) };
             match self.obey(command)? {
-                Some(TaskCommand::Trigger { barrier, .. }) if commands.triggered(barrier) => {
-                    self.snapshot(barrier, watermark, None, None).await?;
+                Some(TaskCommand::Trigger { barrier, enumerator }) if commands.triggered(barrier) => {
+                    self.snapshot(barrier, watermark, commands.source(enumerator), None).await?;
                     self.aligned(barrier.id, Vec::new());
                 }
                 _ => {}
@@ -307,6 +308,12 @@ pub(crate) trait LastCommands {
 
     /// A checkpoint is triggered here; false if it is obsolete.
     fn triggered(&mut self, barrier: Barrier) -> bool;
+
+    /// What a source that has ended adds to a snapshot; `enumerator` came with the trigger.
+    fn source(&self, enumerator: Value) -> Option<SourceSnapshot> {
+        let _ = enumerator;
+        None
+    }
 }
 
 impl LastCommands for InputGate {

@@ -12,7 +12,9 @@ use async_trait::async_trait;
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::*;
 use tidegate_api::expr::Expr;
-use tidegate_api::graph::{NullRowtimePolicy, OperatorSpec, Partitioner, SinkSpec, SourceSpec, WatermarkSpec};
+use tidegate_api::graph::{
+    JobGraph, NullRowtimePolicy, OperatorSpec, Partitioner, SinkSpec, SourceSpec, WatermarkSpec,
+};
 use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::{Batch, Error, Result, Value, WindowKind};
 use tidegate_checkpoint::Stop;
@@ -35,6 +37,8 @@ struct Numbers {
     uneven: bool,
     /// More splits may come for ever.
     endless: bool,
+    /// The subtask that reads the first split.
+    first_owner: u64,
 }
 
 const HELD_AT: i64 = 3_000;
@@ -42,6 +46,7 @@ const HELD_AT: i64 = 3_000;
 struct NumbersEnumerator {
     given: bool,
     endless: bool,
+    first_owner: u64,
 }
 
 struct NumbersReader {
@@ -57,7 +62,7 @@ impl Source for Numbers {
     }
 
     fn enumerator(&self, _: EnumeratorContext) -> Result<Box<dyn SplitEnumerator>> {
-        Ok(Box::new(NumbersEnumerator { given: false, endless: self.endless }))
+        Ok(Box::new(NumbersEnumerator { given: false, endless: self.endless, first_owner: self.first_owner }))
     }
 
     fn reader(&self, _: &[ReadColumn], _: ReaderContext) -> Result<Box<dyn SourceReader>> {
@@ -70,7 +75,8 @@ impl Source for Numbers {
 impl SplitEnumerator for NumbersEnumerator {
     async fn discover(&mut self) -> Result<Vec<Split>> {
         let splits = if std::mem::replace(&mut self.given, true) { 0 } else { SPLITS };
-        Ok((0..splits).map(|i| Split { id: format!("numbers-{i}"), owner: i, state: 0.into() }).collect())
+        let split = |i| Split { id: format!("numbers-{i}"), owner: i + self.first_owner, state: 0.into() };
+        Ok((0..splits).map(split).collect())
     }
 
     fn discovery_interval(&self) -> Option<Duration> {
@@ -159,6 +165,8 @@ struct Ledger {
     pages: Arc<Mutex<BTreeMap<String, Vec<String>>>>,
     /// Milliseconds each batch takes to write.
     slow_ms: u64,
+    /// How many of the next attempts to publish fail.
+    fail: Arc<AtomicI64>,
 }
 
 struct LedgerWriter {
@@ -221,6 +229,9 @@ impl SinkCommitter for Ledger {
     }
 
     async fn commit(&mut self, committables: Vec<Committable>) -> Result<()> {
+        if !committables.is_empty() && self.fail.fetch_sub(1, Ordering::SeqCst) > 0 {
+            return Err(Error::job("the ledger is locked"));
+        }
         for committable in committables {
             let name = committable.state["name"].as_str().unwrap().to_owned();
             let rows: Vec<String> = serde_json::from_value(committable.state["rows"].clone()).unwrap();
@@ -255,12 +266,10 @@ fn table(name: &str, physical: tidegate_api::Schema) -> TableDescriptor {
     TableDescriptor { identifier: name.into(), options, physical, ..TableDescriptor::default() }
 }
 
-/// Numbers, counted by key in windows of 10 seconds, into the ledger.
-fn graph(parallelism: usize, settings: &[(&str, &str)]) -> tidegate_api::graph::JobGraph {
-    let mut job = Job::default();
+fn numbers_source() -> OperatorSpec {
     let ts = schema().fields[2].ty.clone();
     let delay = Expr::literal(Value::Int(2_000), LogicalType::not_null(TypeKind::BigInt));
-    let source = OperatorSpec::Source(SourceSpec {
+    OperatorSpec::Source(SourceSpec {
         table: table("numbers", schema()),
         read: (0..3).map(ReadColumn::Physical).collect(),
         read_schema: schema(),
@@ -272,8 +281,30 @@ fn graph(parallelism: usize, settings: &[(&str, &str)]) -> tidegate_api::graph::
             idle_timeout_ms: None,
             null_policy: NullRowtimePolicy::Fail,
         }),
-    });
-    let source = job.add("Source: numbers[1]", source, schema(), parallelism);
+    })
+}
+
+/// A source and a sink that takes its rows as they are: one vertex.
+fn add_copies(job: &mut Job, source: OperatorSpec, parallelism: usize) {
+    let number = job.graph.nodes.len();
+    let source = job.add(&format!("Source[{number}]"), source, schema(), parallelism);
+    let sink = SinkSpec { table: table(&format!("ledger{number}"), schema()), drop_nulls: false, rowtime: None };
+    let sink = job.add(&format!("ledger[{number}]: Writer"), OperatorSpec::Sink(sink), schema(), parallelism);
+    job.edge(source, sink, Partitioner::Forward);
+}
+
+/// Numbers as they are, into the ledger.
+fn copies(parallelism: usize, settings: &[(&str, &str)]) -> JobGraph {
+    let mut job = Job::default();
+    add_copies(&mut job, numbers_source(), parallelism);
+    settings.iter().for_each(|(key, value)| job.graph.config.set(*key, *value));
+    job.graph
+}
+
+/// Numbers, counted by key in windows of 10 seconds, into the ledger.
+fn graph(parallelism: usize, settings: &[(&str, &str)]) -> JobGraph {
+    let mut job = Job::default();
+    let source = job.add("Source: numbers[1]", numbers_source(), schema(), parallelism);
     let windows = job.two_phase_count(source, WindowKind::Tumble { size: 10_000 });
     job.graph.nodes[windows].parallelism = parallelism;
     let output = job.graph.nodes[windows].output.clone();
@@ -502,4 +533,72 @@ fn a_missing_snapshot_is_told_before_anything_runs() {
     let told = within(60, rig.submit(1, &often(&restore)).wait()).unwrap_err().to_string();
     assert!(told.contains("/nowhere/at/all"), "{told}");
     assert!(rig.rows().is_empty());
+}
+
+/// The numbers themselves, as the ledger writes them.
+fn all_copies() -> Vec<String> {
+    let row = |i: i64| format!("{} {} {i}", time_of(i), KEYS[(i % 8) as usize]);
+    let mut rows: Vec<String> = (0..SPLITS).flat_map(|_| (0..ROWS).map(row)).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn what_was_read_to_its_end_is_not_read_again_when_the_last_output_cannot_be_published() {
+    for parallelism in [1, 2] {
+        let rig = Rig::new(&connector(&[], 0));
+        rig.connector.ledger.fail.store(1, Ordering::SeqCst);
+        let settings = often(&[("execution.checkpointing.interval", "1 h")]);
+        let job = rig.cluster.submit(copies(parallelism, &settings)).unwrap();
+        within(300, job.wait()).unwrap();
+        assert_eq!(rig.rows().len(), all_copies().len(), "parallelism {parallelism}");
+        assert_eq!(rig.rows(), all_copies(), "parallelism {parallelism}");
+        assert_eq!(job.restarts(), 2, "one failure, and the first start");
+    }
+}
+
+#[test]
+fn a_subtask_that_has_ended_does_not_begin_again_with_the_others() {
+    // Whoever has but one split ends early: the first subtask, or the second.
+    for first_owner in [0, 1] {
+        let mut connector = connector(&[9_500, 11_000], 0);
+        connector.numbers.first_owner = first_owner;
+        let rig = Rig::new(&connector);
+        let job = rig.cluster.submit(copies(2, &often(&[]))).unwrap();
+        within(300, job.wait()).unwrap();
+        assert_eq!(rig.rows().len(), all_copies().len(), "first owner {first_owner}");
+        assert_eq!(rig.rows(), all_copies(), "first owner {first_owner}");
+        assert_eq!(job.restarts(), 3, "two failures, and the first start");
+    }
+}
+
+#[test]
+fn a_source_that_has_ended_is_not_read_again_beside_one_that_has_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = [("execution.checkpointing.savepoint-dir", folder.path().to_str().unwrap())];
+    let rig = Rig::new(&connector(&[], 0));
+    let both = |settings: &[(&str, &str)]| {
+        let row = |i| vec![Value::String("z".into()), Value::Int(i), Value::Timestamp(0)];
+        let mut job = Job::default();
+        add_copies(&mut job, numbers_source(), 1);
+        add_copies(&mut job, OperatorSpec::Values { rows: (0..5).map(row).collect() }, 1);
+        settings.iter().for_each(|(key, value)| job.graph.config.set(*key, *value));
+        job.graph
+    };
+    let has_values = || rig.rows().iter().any(|row| row.contains(" z "));
+    rig.connector.numbers.held.store(true, Ordering::SeqCst);
+    let job = rig.cluster.submit(both(&often(&dir))).unwrap();
+    let location = within(300, async {
+        while rig.connector.numbers.read.load(Ordering::SeqCst) < HELD_AT || !has_values() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let location = job.savepoint(None, Some(Stop::Suspend)).await.unwrap();
+        job.wait().await.unwrap();
+        location
+    });
+    rig.connector.numbers.held.store(false, Ordering::SeqCst);
+    let restore = [("execution.state-recovery.path", location.as_str())];
+    within(300, rig.cluster.submit(both(&often(&restore))).unwrap().wait()).unwrap();
+    let values = rig.rows().iter().filter(|row| row.contains(" z ")).count();
+    assert_eq!((values, rig.rows().len()), (5, 5 + all_copies().len()));
 }

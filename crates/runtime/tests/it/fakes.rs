@@ -328,6 +328,9 @@ fn eval(expr: &Expr, batch: &RecordBatch, ctx: &EvalContext) -> Result<ArrayRef,
     Ok(match &expr.node {
         ExprNode::Input(i) => batch.column(*i).clone(),
         ExprNode::Literal(Value::Int(n)) => Arc::new(Int64Array::from(vec![*n; rows])),
+        ExprNode::Literal(Value::Timestamp(ns)) => {
+            Arc::new(TimestampMillisecondArray::from(vec![(*ns / 1_000_000) as i64; rows]))
+        }
         ExprNode::Literal(Value::String(s)) => Arc::new(StringArray::from(vec![s.as_str(); rows])),
         ExprNode::Call { function, args } => match function.as_str() {
             "TS_MINUS" => {

@@ -6,6 +6,8 @@
 mod groups;
 mod library;
 mod model;
+mod rescale;
+mod shares;
 mod stores;
 mod ttl;
 mod windows;
@@ -22,7 +24,7 @@ use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::{Batch, Field, RowKind, Schema, StreamElement, Watermark};
 
 use super::build;
-use crate::operator::{LateListener, LateRows, Operator, OperatorContext, Output};
+use crate::operator::{LateListener, LateRows, Operator, OperatorContext, OperatorStates, Output};
 use stores::TestStores;
 
 fn column(name: &str, kind: TypeKind) -> Field {
@@ -119,20 +121,12 @@ impl Rig {
         let stores = TestStores::default();
         stores.limit(table_bytes);
         let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
-        let operator = make(&spec, &stores, time, late.clone(), metrics.clone());
+        let operator = make(&spec, stores.states(), time, late.clone(), metrics.clone());
         Rig { operator, late, metrics, spec, stores, time: time.clone(), twins: Vec::new() }
     }
 
     fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
-        let mut out = Output::default();
-        match element {
-            StreamElement::Batch(batch) => self.operator.process_batch(0, batch, &mut out).unwrap(),
-            StreamElement::Watermark(watermark) => self.operator.process_watermark(watermark, &mut out).unwrap(),
-            StreamElement::EndOfInput => self.operator.end_of_input(&mut out).unwrap(),
-            StreamElement::Status(_) => {}
-        }
-        while self.operator.resume(&mut out).unwrap() {}
-        out.take()
+        feed(self.operator.as_mut(), element)
     }
 
     /// Takes a checkpoint and goes on with a new operator restored from it; gives what the barrier pushed
@@ -142,7 +136,7 @@ impl Rig {
         self.operator.before_barrier(&mut out).unwrap();
         let kept = self.operator.checkpoint().unwrap();
         self.stores.snapshot();
-        self.operator = make(&self.spec, &self.stores, &self.time, self.late.clone(), self.metrics.clone());
+        self.operator = make(&self.spec, self.stores.states(), &self.time, self.late.clone(), self.metrics.clone());
         self.operator.restore(&[kept]).unwrap();
         out.take()
     }
@@ -185,9 +179,22 @@ impl Rig {
     }
 }
 
+/// Gives an operator an element and takes what comes out.
+fn feed(operator: &mut dyn Operator, element: StreamElement) -> Vec<StreamElement> {
+    let mut out = Output::default();
+    match element {
+        StreamElement::Batch(batch) => operator.process_batch(0, batch, &mut out).unwrap(),
+        StreamElement::Watermark(watermark) => operator.process_watermark(watermark, &mut out).unwrap(),
+        StreamElement::EndOfInput => operator.end_of_input(&mut out).unwrap(),
+        StreamElement::Status(_) => {}
+    }
+    while operator.resume(&mut out).unwrap() {}
+    out.take()
+}
+
 fn make(
     (spec, input, output): &(OperatorSpec, Schema, Schema),
-    stores: &TestStores,
+    states: OperatorStates,
     time: &Time,
     late: Arc<Late>,
     metrics: Arc<MetricGroup>,
@@ -202,7 +209,7 @@ fn make(
         },
         state_ttl_ms: time.state_ttl_ms,
         late,
-        states: stores.states(),
+        states,
         windows: Arc::default(),
     };
     build(spec, std::slice::from_ref(input), output, ctx).unwrap().unwrap()
