@@ -108,9 +108,11 @@ async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     if args.dry_run {
         return job::dry_run::dry_run(session, &engine, &statements, &console).await;
     }
+    let mut server = None;
     if let Some(port) = args.rest_port {
-        let address = rest::serve(engine.clone(), "127.0.0.1", port).await?;
-        console.notice(&format!("REST on http://{address}"));
+        let serving = rest::serve(engine.clone(), "127.0.0.1", port).await?;
+        console.notice(&format!("REST on http://{}", serving.address));
+        server = Some(serving);
     }
     let target = match &args.endpoint {
         Some(url) => Target::There(Remote::new(url)?),
@@ -119,5 +121,8 @@ async fn run(args: RunArgs, signals: Signals) -> Result<()> {
     let ended = Script { session, target, voice: Voice::Results, console, signals }.execute(&statements).await;
     // Whoever stopped a job here comes for the path of its savepoint.
     let _ = tokio::time::timeout(script::STOP_WAIT, engine.operations().all_read()).await;
+    if let Some(server) = server {
+        server.end().await;
+    }
     ended
 }

@@ -24,7 +24,7 @@ pub async fn standalone(args: StandaloneArgs, signals: Signals) -> Result<()> {
         }
     };
     let engine = Arc::new(engine);
-    let address = rest::serve(engine.clone(), &bind(&args, &config), port(&args, &config)?).await?;
+    let address = rest::serve(engine.clone(), &bind(&args, &config), port(&args, &config)?).await?.address;
     // Not before the port is taken: a process that cannot serve must not run anything.
     engine.recover(stored);
     console

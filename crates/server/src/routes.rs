@@ -116,7 +116,11 @@ async fn headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// Serves the router until the process ends.
-pub async fn serve(listener: tokio::net::TcpListener, router: Router) -> std::io::Result<()> {
-    axum::serve(listener, router).await
+/// Serves the router until `end`; what is being answered then is answered still.
+pub async fn serve(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, router).with_graceful_shutdown(end).await
 }

@@ -76,7 +76,7 @@ impl Stage {
         let console = Console::new(true);
         let print = Arc::new(PrintFactory { out: Some(results.clone()) });
         let engine = Arc::new(Engine::with(&Configuration::default(), console, vec![print])?);
-        let rest = rest::serve(engine.clone(), "127.0.0.1", args.port).await?;
+        let rest = rest::serve(engine.clone(), "127.0.0.1", args.port).await?.address;
         let producer = Producer::new(&place.bootstrap)?;
         producer.create_topic(&place.topic, partitions as i32).await?;
         Ok(Stage { place, rest, producer, results, engine, job: None, broker: Mutex::new(broker) })
