@@ -124,7 +124,7 @@ impl SourceReader for NumbersReader {
         }
         let mut split = self.turn % self.splits.len();
         self.turn += 1;
-        if self.numbers.uneven && self.turn % 32 != 0 {
+        if self.numbers.uneven && !self.turn.is_multiple_of(32) {
             split = self.finished.iter().position(|finished| !finished).unwrap_or(split);
         }
         let from = self.splits[split].1;

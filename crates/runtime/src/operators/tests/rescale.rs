@@ -261,7 +261,7 @@ fn chain() -> impl Strategy<Value = (Vec<Step>, Option<WindowKind>)> {
 
 /// Rows as a source of this delay sends them: cut where a window's answer changes, with their watermarks.
 fn stream(rows: &[Row], kind: Option<WindowKind>, delay: i64, size: usize) -> Vec<StreamElement> {
-    let windows = kind.map(|kind| WindowSpec { kind: kind, offset: 0, zone: None }.assigner().unwrap());
+    let windows = kind.map(|kind| WindowSpec { kind, offset: 0, zone: None }.assigner().unwrap());
     let mut cuts = windows.map(CutGrid::new);
     let (mut sent, mut watermark, mut part) = (i64::MIN, i64::MIN, Vec::new());
     let mut elements = Vec::new();
