@@ -3,11 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 
 /// A consumer that keeps its [`Health`].
@@ -26,8 +25,6 @@ struct State {
     disturbed: bool,
     /// Partitions whose leader is not connected.
     unreachable: HashSet<(String, i32)>,
-    /// Commits of offsets that were answered and not looked at: what was committed, or `None` for a failure.
-    commits: Vec<Option<TopicPartitionList>>,
 }
 
 impl Health {
@@ -51,11 +48,6 @@ impl Health {
             RDKafkaErrorCode::UnsupportedSASLMechanism,
         ];
         hopeless.contains(code).then(|| reason.clone())
-    }
-
-    /// Commits of offsets that were answered since the last call: what was committed, or `None` for a failure.
-    pub fn take_commits(&self) -> Vec<Option<TopicPartitionList>> {
-        std::mem::take(&mut self.lock().commits)
     }
 
     /// Whether the partition's leader is connected, so that silence means it has nothing.
@@ -104,12 +96,7 @@ impl ClientContext for Health {
     }
 }
 
-impl ConsumerContext for Health {
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let failed = result.is_err() || offsets.elements().iter().any(|element| element.error().is_err());
-        self.lock().commits.push((!failed).then(|| offsets.clone()));
-    }
-}
+impl ConsumerContext for Health {}
 
 /// Whether trying again may help.
 pub(super) fn is_transient(code: RDKafkaErrorCode) -> bool {

@@ -140,7 +140,7 @@ impl KafkaReader {
     /// Serves the client's own events; these are errors, all messages go to partition queues.
     fn serve_client(&mut self) -> Result<()> {
         let Some(consumer) = &self.consumer else { return Ok(()) };
-        self.commits.answered(consumer.client().context());
+        self.commits.serve(consumer, &self.wake);
         while let Some(event) = consumer.poll(Duration::ZERO) {
             let error = match event {
                 Ok(message) => {
@@ -417,7 +417,7 @@ impl SourceReader for KafkaReader {
 
     fn snapshot_completed(&mut self, checkpoint: u64) {
         if let Some(consumer) = &self.consumer {
-            self.commits.completed(checkpoint, consumer);
+            self.commits.completed(checkpoint, consumer, &self.wake);
         }
     }
 
