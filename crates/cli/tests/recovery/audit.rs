@@ -15,7 +15,8 @@ fn script(source: &Kafka, input: &str, target: &Kafka, topic: &str, files: &Path
          CREATE TABLE o (id BIGINT) WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json',
            'properties.bootstrap.servers' = '{bootstrap}', 'sink.delivery-guarantee' = 'exactly-once',
            'sink.transactional-id-prefix' = 'audited');
-         CREATE TABLE f (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+         CREATE TABLE f (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json',
+           'sink.rolling-policy.rollover-interval' = '100 ms', 'sink.rolling-policy.check-interval' = '50 ms');
          EXECUTE STATEMENT SET BEGIN
            INSERT INTO o SELECT id FROM numbers;
            INSERT INTO f SELECT id FROM numbers;
