@@ -411,7 +411,7 @@ fn a_job_that_starts_again_keeps_no_folders_of_earlier_attempts() {
     rig.connector.numbers.held.store(true, Ordering::SeqCst);
     let job = rig.submit(1, &often(&[("io.tmp.dirs", folder.path().to_str().unwrap())]));
     within(60, async {
-        while job.restarts() < 3 || rig.connector.numbers.read.load(Ordering::SeqCst) < HELD_AT {
+        while job.restarts() < 2 || rig.connector.numbers.read.load(Ordering::SeqCst) < HELD_AT {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
