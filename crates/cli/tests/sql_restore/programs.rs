@@ -35,11 +35,11 @@ fn judge(name: &str, ran: &Ran, ended: tidegate_api::Result<()>) -> Result<(), S
 fn check(name: &str, pairs: &[(usize, usize)]) -> Result<(), String> {
     let script = text(name);
     let (plain, ended) = run(&script, &whole);
-    let failed = u64::from(ended.is_err());
     judge(name, &plain, ended).map_err(|e| format!("in one go: {e}"))?;
     for (before, after) in pairs.iter().copied() {
-        // A job that failed may be cut right before what it failed with.
-        let places: Vec<u64> = plain.events.iter().map(|events| events + failed).collect();
+        // A job that failed, which is the last, may be cut right before what it failed with.
+        let failed = |job| u64::from(job >= plain.summaries.len());
+        let places: Vec<u64> = plain.events.iter().enumerate().map(|(job, events)| events + failed(job)).collect();
         let cuts: Vec<u64> =
             places.iter().enumerate().map(|(job, n)| choose(*n.max(&1), (name, before, after, job))).collect();
         let stretches = |job: usize| match cuts.get(job) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_api::connector::{Split, SplitAssignment, SplitEnumerator};
-use tidegate_api::{Error, Result, Watermark};
+use tidegate_api::{Error, ErrorKind, Result, Watermark};
 use tokio::sync::mpsc;
 
 /// What the enumerator tells a subtask.
@@ -136,8 +136,16 @@ fn begin(
     Ok(Some(begin))
 }
 
-/// Runs an enumeration to its end.
+/// Runs an enumeration to its end. Where a subtask is gone, that is it: it was stopped with a savepoint, or it has
+/// failed and says why itself.
 pub(crate) async fn enumerate(enumeration: Enumeration) -> Result<()> {
+    match search(enumeration).await {
+        Err(e) if e.kind == ErrorKind::Cancelled => Ok(()),
+        ended => ended,
+    }
+}
+
+async fn search(enumeration: Enumeration) -> Result<()> {
     let Enumeration { mut enumerator, bounded, subtasks, mut requests, state, restored } = enumeration;
     // A bounded source reads what exists when it starts.
     let interval = if bounded { None } else { enumerator.discovery_interval() };
@@ -253,6 +261,101 @@ async fn no_more(subtasks: &[mpsc::Sender<SplitMessage>]) -> Result<()> {
 }
 
 async fn send(subtask: &mpsc::Sender<SplitMessage>, message: SplitMessage) -> Result<()> {
-    // A subtask that is gone has failed or is being cancelled, and says why itself.
     subtask.send(message).await.map_err(|_| Error::cancelled())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+
+    use super::*;
+
+    /// Three splits, all there from the start.
+    struct Three(SplitAssignment);
+
+    #[async_trait]
+    impl SplitEnumerator for Three {
+        async fn discover(&mut self) -> Result<Vec<Split>> {
+            Ok((0..3).map(|i| Split { id: format!("split {i}"), owner: i, state: Value::Null }).collect())
+        }
+
+        fn discovery_interval(&self) -> Option<Duration> {
+            None
+        }
+
+        fn assignment(&self) -> SplitAssignment {
+            self.0
+        }
+
+        fn snapshot(&self) -> Result<Value> {
+            Ok(Value::Null)
+        }
+
+        fn restore(&mut self, _: Value) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn run(future: impl Future<Output = Result<()>>) -> Result<()> {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    /// An enumeration for two subtasks, and what those hear and ask with.
+    fn enumeration(
+        assignment: SplitAssignment,
+        restored: Option<RestoredSplits>,
+    ) -> (Enumeration, Vec<mpsc::Receiver<SplitMessage>>, mpsc::Sender<usize>) {
+        let (subtasks, heard) = (0..2).map(|_| mpsc::channel(8)).unzip();
+        let (asks, requests) = mpsc::channel(2);
+        let enumerator = Box::new(Three(assignment));
+        let state = EnumeratorState::kept();
+        (Enumeration { enumerator, bounded: true, subtasks, requests, state, restored }, heard, asks)
+    }
+
+    fn ids(heard: &mut mpsc::Receiver<SplitMessage>) -> Vec<String> {
+        let mut ids = Vec::new();
+        while let Ok(message) = heard.try_recv() {
+            match message {
+                SplitMessage::Add(splits) => ids.extend(splits.into_iter().map(|s| s.split.id)),
+                SplitMessage::NoMore => ids.push("no more".to_owned()),
+            }
+        }
+        ids
+    }
+
+    #[test]
+    fn a_job_that_is_stopped_before_all_is_said_has_not_failed() {
+        for assignment in [SplitAssignment::Eager, SplitAssignment::OnDemand] {
+            let (enumeration, heard, asks) = enumeration(assignment, None);
+            asks.try_send(0).unwrap();
+            drop(heard);
+            assert!(run(enumerate(enumeration)).is_ok(), "{assignment:?}");
+        }
+    }
+
+    #[test]
+    fn splits_read_side_by_side_are_given_back_side_by_side() {
+        let split = |i: u64| Split { id: format!("split {i}"), owner: i, state: Value::Null }.into();
+        let restored = RestoredSplits {
+            open: vec![split(0), split(1)],
+            given: ["split 0".to_owned(), "split 1".to_owned()].into(),
+            ..RestoredSplits::default()
+        };
+        let (mut enumeration, mut heard, asks) = enumeration(SplitAssignment::OnDemand, Some(restored));
+        enumeration.subtasks.truncate(1);
+        asks.try_send(0).unwrap();
+        asks.try_send(0).unwrap();
+        run(enumerate(enumeration)).unwrap();
+        assert_eq!(ids(&mut heard[0]), ["split 0", "split 1", "split 2", "no more"]);
+    }
+
+    #[test]
+    fn what_was_read_to_its_end_is_not_looked_for_again() {
+        let restored = RestoredSplits { ended: true, ..RestoredSplits::default() };
+        let (enumeration, mut heard, _asks) = enumeration(SplitAssignment::Eager, Some(restored));
+        run(enumerate(enumeration)).unwrap();
+        assert_eq!((ids(&mut heard[0]), ids(&mut heard[1])), (vec!["no more".to_owned()], vec!["no more".to_owned()]));
+    }
 }
