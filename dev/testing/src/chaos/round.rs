@@ -47,6 +47,8 @@ pub struct Outcome {
     pub kills: u64,
     /// Deaths at fail points, by name.
     pub points: BTreeMap<&'static str, u64>,
+    /// Points that did not come: commits kept up, so there never was another one to die before. Killed instead.
+    pub unreached: Vec<&'static str>,
     /// How often the broker was away.
     pub outages: u64,
     /// How often the disk was full.
@@ -64,6 +66,9 @@ pub struct Outcome {
     /// What is different in the files.
     pub files: Difference,
 }
+
+/// Checkpoints within which a sink that is slower than they are has more than one segment to commit.
+const SEGMENTS_PILE_UP: u64 = 100;
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug)]
@@ -218,6 +223,11 @@ impl Play {
         self.start(Some(&armed))?;
         if point == FailPoint::DuringSweep {
             self.fail_with_garbage()?;
+        }
+        if point == FailPoint::BetweenKafkaSegments && self.job.wait_checkpoints(SEGMENTS_PILE_UP).is_ok() {
+            self.job.kill()?;
+            self.outcome.unreached.push(point.name());
+            return Ok(());
         }
         let status = self.job.life()?.wait(LIMIT);
         if point == FailPoint::DuringSweep {
@@ -406,7 +416,11 @@ impl fmt::Display for Outcome {
             write!(f, "{found}")?;
         }
         let points: Vec<String> = self.points.iter().map(|(point, times)| format!("{point} {times}")).collect();
-        write!(f, "fail points: {}", points.join(", "))
+        write!(f, "fail points: {}", points.join(", "))?;
+        match self.unreached.is_empty() {
+            true => Ok(()),
+            false => write!(f, "; not reached: {}", self.unreached.join(", ")),
+        }
     }
 }
 
