@@ -157,20 +157,27 @@ pub fn committed(kafka: &Kafka, topic: &str, partitions: i32) -> Vec<Value> {
     config.set("enable.auto.commit", "false");
     let consumer: BaseConsumer = config.create().expect("a consumer");
     let mut list = TopicPartitionList::new();
+    // While a job writes on there is no end but this one.
+    let mut ends = BTreeMap::new();
     for partition in 0..partitions {
+        let (_, end) = consumer.fetch_watermarks(topic, partition, LIMIT).expect("the broker answers");
+        ends.insert(partition, end);
         list.add_partition_offset(topic, partition, Offset::Beginning).expect("a place");
     }
     consumer.assign(&list).expect("assigned");
-    let (mut rows, mut ended) = (Vec::new(), 0);
+    let mut rows = Vec::new();
     let deadline = Instant::now() + LIMIT;
-    while ended < partitions {
+    while !ends.is_empty() {
         assert!(Instant::now() < deadline, "{topic} has no end");
         match consumer.poll(Duration::from_secs(1)) {
             Some(Ok(message)) => {
                 let value = message.payload().expect("a value");
                 rows.push(serde_json::from_slice(value).expect("JSON"));
+                if ends.get(&message.partition()).is_some_and(|end| message.offset() + 1 >= *end) {
+                    ends.remove(&message.partition());
+                }
             }
-            Some(Err(KafkaError::PartitionEOF(_))) => ended += 1,
+            Some(Err(KafkaError::PartitionEOF(partition))) => drop(ends.remove(&partition)),
             Some(Err(error)) => panic!("{topic}: {error}"),
             None => {}
         }
