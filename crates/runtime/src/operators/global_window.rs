@@ -148,7 +148,7 @@ impl GlobalWindowAggregate {
             groups += set.len();
         }
         let Some(keep) = room.keep(bytes, groups) else { return Ok(()) };
-        let part = |set: &GroupSet| (set.len() as u128 * keep as u128 / groups as u128) as usize;
+        let part = |set: &GroupSet| (set.len() as u128 * keep as u128 / groups.max(1) as u128) as usize;
         for (sets, state) in [(&mut self.slices, slices), (&mut self.melted, melted)] {
             for (namespace, set) in sets {
                 set.evict(&self.set, &self.key_types, part(set), &mut Home::new(state, *namespace, &[]))?;

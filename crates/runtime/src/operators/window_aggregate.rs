@@ -117,7 +117,7 @@ impl WindowAggregate {
         }
         let Some(keep) = room.keep(bytes, groups) else { return Ok(()) };
         for ((end, start), set) in &mut self.open {
-            let part = (set.len() as u128 * keep as u128 / groups as u128) as usize;
+            let part = (set.len() as u128 * keep as u128 / groups.max(1) as u128) as usize;
             set.evict(&self.set, &self.key_types, part, &mut Home::new(state, *end, &[*start]))?;
         }
         Ok(())
