@@ -75,10 +75,19 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Writes what has changed since the last checkpoint into the operator's states, and returns what little
-    /// it keeps for the whole subtask; null if nothing.
+    /// A barrier: notes what has changed since the last checkpoint, all of which has been written, and returns what
+    /// little the operator keeps for the whole subtask; null if nothing.
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
         Ok(serde_json::Value::Null)
+    }
+
+    /// Writes some of what the last checkpoint has noted into the operator's states, `most` groups or so, as it was
+    /// then; true if nothing is left. The task calls it with 0 at once and then between elements until then. An operator that has to write
+    /// newer things before writes everything that is noted, and [begins](crate::state::KeyedState::begin_snapshot)
+    /// the snapshot itself.
+    fn save_some(&mut self, most: usize) -> Result<bool> {
+        let _ = most;
+        Ok(true)
     }
 
     /// Goes on from a checkpoint: reads its states, and what the subtasks returned whose key groups it

@@ -141,13 +141,15 @@ impl GlobalWindowAggregate {
 
     /// Lets groups leave for the state if the tables have grown too large.
     fn make_room(&mut self) -> Result<()> {
-        let Some(Saved { slices, melted, room: Some(room) }) = &mut self.saved else { return Ok(()) };
+        let Some(room) = self.saved.as_ref().and_then(|saved| saved.room.as_ref()) else { return Ok(()) };
         let (mut bytes, mut groups) = (self.dictionary.memory_bytes(), 0);
         for set in self.slices.values_mut().chain(self.melted.values_mut()) {
             bytes += set.bytes()?;
             groups += set.len();
         }
         let Some(keep) = room.keep(bytes, groups) else { return Ok(()) };
+        self.save_noted()?;
+        let Some(Saved { slices, melted, .. }) = &mut self.saved else { return Ok(()) };
         let part = |set: &GroupSet| (set.len() as u128 * keep as u128 / groups.max(1) as u128) as usize;
         for (sets, state) in [(&mut self.slices, slices), (&mut self.melted, melted)] {
             for (namespace, set) in sets {
@@ -330,6 +332,14 @@ impl GlobalWindowAggregate {
 }
 
 impl GlobalWindowAggregate {
+    /// Writes everything that a checkpoint has noted, so that newer things may be written.
+    fn save_noted(&mut self) -> Result<()> {
+        self.save_some(usize::MAX)?;
+        let Some(saved) = &self.saved else { return Ok(()) };
+        saved.slices.begin_snapshot()?;
+        saved.melted.begin_snapshot()
+    }
+
     /// Goes on with the watermark at hand: fires windows until one does not fit into memory, or sends the
     /// watermark on.
     fn advance(&mut self, out: &mut Output) -> Result<()> {
@@ -337,6 +347,7 @@ impl GlobalWindowAggregate {
         // With some windows closed already, this is not the first look at it.
         if closed > 0 || self.next_fire.reached(&self.windows, watermark) {
             while let Some(end) = self.next_window().filter(|e| self.windows.is_fired(*e, watermark.timestamp())) {
+                self.save_noted()?;
                 self.fire(end, out)?;
                 if self.firing.is_some() {
                     self.advancing = Some((watermark, closed));
@@ -404,7 +415,7 @@ impl Operator for GlobalWindowAggregate {
         let mut open = Vec::new();
         for (sets, state) in [(&mut self.slices, &mut saved.slices), (&mut self.melted, &mut saved.melted)] {
             for (namespace, set) in sets {
-                set.save(&mut Home::new(state, *namespace, &[]))?;
+                set.note();
                 open.push(OpenSet::new(state, *namespace, Vec::new(), set));
             }
         }
@@ -413,6 +424,20 @@ impl Operator for GlobalWindowAggregate {
             Some(_) => progress.with_open(&saved.slices, open).save(),
             None => progress.save(),
         }
+    }
+
+    fn save_some(&mut self, most: usize) -> Result<bool> {
+        let Some(saved) = &mut self.saved else { return Ok(true) };
+        let mut left = most;
+        for (sets, state) in [(&mut self.slices, &mut saved.slices), (&mut self.melted, &mut saved.melted)] {
+            for (namespace, set) in sets {
+                left -= set.save_some(left, &mut Home::new(state, *namespace, &[]))?;
+                if set.is_saving() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {

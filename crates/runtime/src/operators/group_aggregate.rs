@@ -273,11 +273,21 @@ impl GroupAggregate {
         Ok(())
     }
 
-    /// Writes the groups that changed, and removes those that are gone.
+    /// Writes everything that changed. What a checkpoint has noted belongs to it, what is newer does not.
     fn save(&mut self) -> Result<()> {
+        self.save_some(usize::MAX)?;
+        if let Some(saved) = &self.saved {
+            saved.begin_snapshot()?;
+        }
+        let changed = self.changes.take();
+        self.save_groups(&changed)
+    }
+
+    /// Writes these groups, and removes those of them that are gone.
+    fn save_groups(&mut self, keys: &[u32]) -> Result<()> {
         let Some(saved) = &mut self.saved else { return Ok(()) };
         let slot = |key: &u32| self.slot_of.get(*key as usize).copied();
-        for keys in self.changes.take().chunks(BATCH_ROWS) {
+        for keys in keys.chunks(BATCH_ROWS) {
             let (live, gone): (Vec<u32>, Vec<u32>) = keys.iter().partition(|k| slot(k) != Some(NO_SLOT));
             // Without aggregates there are no slots, and a key that is there is all there is to it.
             let slots: Vec<u32> = live.iter().filter_map(slot).collect();
@@ -376,7 +386,7 @@ impl GroupAggregate {
 
     /// Gives the memory of dead groups back once they are the majority.
     fn forget_dead(&mut self) -> Result<()> {
-        if self.dead <= self.row_counts.len() / 2 + 4_096 {
+        if self.changes.is_saving() || self.dead <= self.row_counts.len() / 2 + 4_096 {
             return Ok(());
         }
         // What has changed is known by numbers that end here.
@@ -432,11 +442,13 @@ impl Operator for GroupAggregate {
         self.recency.touch(&self.groups, self.table.len());
         if self.is_distinct() {
             let new: Vec<u32> = (known as u32..self.table.len() as u32).collect();
-            self.changes.mark(&new, self.table.len());
+            // Nothing of a new key has been noted.
+            let _ = self.changes.mark(&new, self.table.len());
             self.emit(&batch, &[], &self.first_rows(known, &found), out)?;
             return self.end_batch(&batch);
         }
-        self.changes.mark(&self.groups, self.table.len());
+        let first = self.changes.mark(&self.groups, self.table.len());
+        self.save_groups(&first)?;
         self.slot_of.resize(self.table.len(), NO_SLOT);
         if self.ttl.is_some() {
             let groups = std::mem::take(&mut self.groups);
@@ -453,8 +465,14 @@ impl Operator for GroupAggregate {
     }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
-        self.save()?;
+        self.changes.note();
         Ok(serde_json::Value::Null)
+    }
+
+    fn save_some(&mut self, most: usize) -> Result<bool> {
+        let next = self.changes.next_noted(most);
+        self.save_groups(&next)?;
+        Ok(!self.changes.is_saving())
     }
 
     fn restore(&mut self, _: &[serde_json::Value]) -> Result<()> {

@@ -70,15 +70,19 @@ impl GroupSet {
         self.rows
     }
 
-    /// Finds the group of each row, and has those that are new here back from the state; returns the number of
-    /// groups.
+    /// Finds the group of each row, which is about to change, and has those that are new here back from the state;
+    /// returns the number of groups.
     fn find(&mut self, keys: &[ArrayRef], rows: usize, home: Option<&mut Home>) -> Result<usize> {
         let known = self.table.len();
         self.table.intern(keys, rows, &mut self.groups)?;
         let n = self.table.len();
         self.row_counts.resize(n, 0);
-        if let Some(home) = home.filter(|_| self.cold > 0 && n > known) {
-            self.fetch(known as u32..n as u32, home)?;
+        let first = self.changes.mark(&self.groups, n);
+        if let Some(home) = home {
+            if self.cold > 0 && n > known {
+                self.fetch(known as u32..n as u32, home)?;
+            }
+            self.save_groups(&first, home)?;
         }
         self.recency.touch(&self.groups, n);
         Ok(n)
@@ -121,7 +125,6 @@ impl GroupSet {
                 self.rows += step;
             }),
         }
-        self.changes.mark(&self.groups, n);
         self.accumulators.update(set, &rows.columns, rows.kinds.as_ref(), &self.groups, n)
     }
 
@@ -140,7 +143,6 @@ impl GroupSet {
             self.row_counts[*g as usize] += c;
             self.rows += c;
         });
-        self.changes.mark(&self.groups, n);
         self.accumulators.merge(states, widths, &self.groups, n)
     }
 
@@ -152,7 +154,6 @@ impl GroupSet {
             self.row_counts[*g as usize] += c;
             self.rows += c;
         });
-        self.changes.mark(&self.groups, n);
         self.accumulators.merge_from(&other.accumulators, &all, &self.groups, n)
     }
 
@@ -164,13 +165,34 @@ impl GroupSet {
             self.row_counts[*g as usize] += c;
             self.rows += c;
         });
-        self.changes.mark(&self.groups, n);
         self.accumulators.merge_from(stored.accumulators(), &all, &self.groups, n)
     }
 
-    /// Writes the groups that changed since they were last written.
+    /// A barrier: what has changed is to be written as it is now.
+    pub(super) fn note(&mut self) {
+        self.changes.note();
+    }
+
+    /// Writes some of what the last barrier has noted; returns how many groups.
+    pub(super) fn save_some(&mut self, most: usize, home: &mut Home) -> Result<usize> {
+        let next = self.changes.next_noted(most);
+        self.save_groups(&next, home)?;
+        Ok(next.len())
+    }
+
+    /// Whether something that the last barrier has noted is not written.
+    pub(super) fn is_saving(&self) -> bool {
+        self.changes.is_saving()
+    }
+
+    /// Writes the groups that changed since they were last written; what a barrier has noted has been.
     pub(super) fn save(&mut self, home: &mut Home) -> Result<()> {
-        for groups in self.changes.take().chunks(BATCH_ROWS) {
+        let changed = self.changes.take();
+        self.save_groups(&changed, home)
+    }
+
+    fn save_groups(&mut self, groups: &[u32], home: &mut Home) -> Result<()> {
+        for groups in groups.chunks(BATCH_ROWS) {
             let keys = home.key(self.table.keys(groups)?, groups.len());
             let mut values = self.accumulators.save(groups)?;
             values.push(Arc::new(Int64Array::from_iter_values(groups.iter().map(|g| self.row_counts[*g as usize]))));

@@ -60,6 +60,11 @@ impl GroupState {
         self.table_bytes
     }
 
+    /// What is written from here on is not part of the snapshot that was asked for, if one was.
+    pub(super) fn begin_snapshot(&self) -> Result<()> {
+        self.keyed.begin_snapshot()
+    }
+
     /// Every saved group: its namespace, key columns and value columns, some thousand at a time.
     pub(super) fn read_all(
         &self,

@@ -109,13 +109,15 @@ impl WindowAggregate {
 
     /// Lets groups leave for the state if the tables have grown too large.
     fn make_room(&mut self) -> Result<()> {
-        let (Some(state), Some(room)) = (&mut self.saved, &self.room) else { return Ok(()) };
+        let Some(room) = &self.room else { return Ok(()) };
         let (mut bytes, mut groups) = (0, 0);
         for set in self.open.values_mut() {
             bytes += set.bytes()?;
             groups += set.len();
         }
         let Some(keep) = room.keep(bytes, groups) else { return Ok(()) };
+        self.save_noted()?;
+        let Some(state) = &mut self.saved else { return Ok(()) };
         for ((end, start), set) in &mut self.open {
             let part = (set.len() as u128 * keep as u128 / groups.max(1) as u128) as usize;
             set.evict(&self.set, &self.key_types, part, &mut Home::new(state, *end, &[*start]))?;
@@ -133,12 +135,11 @@ impl WindowAggregate {
     /// watermark on.
     fn advance(&mut self, out: &mut Output) -> Result<()> {
         let Some((watermark, mut closed)) = self.advancing.take() else { return Ok(()) };
-        while let Some(entry) = self.open.first_entry() {
-            let (end, start) = *entry.key();
-            if !self.windows.is_fired(end, watermark.timestamp()) {
-                break;
-            }
-            let (mut groups, window) = (entry.remove(), TimeWindow::new(start, end));
+        while self.open.first_key_value().is_some_and(|((end, _), _)| self.windows.is_fired(*end, watermark.timestamp()))
+        {
+            self.save_noted()?;
+            let Some(((end, start), mut groups)) = self.open.pop_first() else { break };
+            let window = TimeWindow::new(start, end);
             if let Some(state) = self.saved.as_mut().filter(|_| groups.cold() > 0) {
                 groups.save(&mut Home::new(state, end, &[start]))?;
                 let count = groups.cold() + groups.len() as u64;
@@ -159,6 +160,12 @@ impl WindowAggregate {
         self.watermark = watermark;
         out.watermark(watermark);
         Ok(())
+    }
+
+    /// Writes everything that a checkpoint has noted, so that newer things may be written.
+    fn save_noted(&mut self) -> Result<()> {
+        self.save_some(usize::MAX)?;
+        self.saved.as_ref().map_or(Ok(()), GroupState::begin_snapshot)
     }
 
     /// A window with this end has fired. The state of windows that end together goes with the last of them.
@@ -269,11 +276,23 @@ impl Operator for WindowAggregate {
         let Some(state) = &mut self.saved else { return Ok(serde_json::Value::Null) };
         let mut open = Vec::new();
         for ((end, start), groups) in &mut self.open {
-            groups.save(&mut Home::new(state, *end, &[*start]))?;
+            groups.note();
             open.push(OpenSet::new(state, *end, vec![*start], groups));
         }
         let progress = Progress::of(self.watermark);
         if self.room.is_some() { progress.with_open(state, open).save() } else { progress.save() }
+    }
+
+    fn save_some(&mut self, most: usize) -> Result<bool> {
+        let Some(state) = &mut self.saved else { return Ok(true) };
+        let mut left = most;
+        for ((end, start), groups) in &mut self.open {
+            left -= groups.save_some(left, &mut Home::new(state, *end, &[*start]))?;
+            if groups.is_saving() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {

@@ -272,14 +272,19 @@ impl SourceTask {
                 event = reader.next() => event.map(Next::Read),
             }
         });
-        let ready = std::future::poll_fn(|cx| {
-            Poll::Ready(match next.as_mut().poll(cx) {
-                Poll::Ready(next) => Some(next),
-                Poll::Pending => None,
-            })
-        });
-        if let Some(next) = ready.await {
-            return next;
+        loop {
+            let ready = std::future::poll_fn(|cx| {
+                Poll::Ready(match next.as_mut().poll(cx) {
+                    Poll::Ready(next) => Some(next),
+                    Poll::Pending => None,
+                })
+            });
+            if let Some(next) = ready.await {
+                return next;
+            }
+            if !task.save_some()? {
+                break;
+            }
         }
         task.flush().await?;
         let waiting = task.subtask.times.idle();

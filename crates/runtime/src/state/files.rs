@@ -39,7 +39,7 @@ pub(crate) struct StoredRuns {
     pub first_file: usize,
 }
 
-/// Writes what a begun snapshot of a store still needs, and keeps its files. `before` is the number of files
+/// Waits until a snapshot that was asked for has begun, writes what it still needs, and keeps its files. `before` is the number of files
 /// in the subtask's list so far.
 pub(crate) async fn write_store(
     open: &OpenStore,
@@ -48,6 +48,7 @@ pub(crate) async fn write_store(
     before: usize,
     now_ms: i64,
 ) -> Result<(Value, Vec<FileRef>)> {
+    open.asked.begun(barrier.id.0).await?;
     let writing = open.upkeep.writing.lock().await;
     let snapshot = loop {
         if let Some(snapshot) = { open.lock().take_snapshot(barrier.id.0) } {

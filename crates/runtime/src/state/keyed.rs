@@ -11,6 +11,7 @@ use tidegate_state::{
     key_group,
 };
 
+use super::asked::AskedSnapshot;
 use super::codec::{RowDecoder, encode_row};
 use crate::exchange::KeyHasher;
 
@@ -37,6 +38,7 @@ pub(crate) struct KeyedState {
     partition_schema: SchemaRef,
     hasher: KeyHasher,
     store: Arc<Mutex<RunStore>>,
+    asked: AskedSnapshot,
     /// Rows that expire at this time or earlier are not there any more.
     now_ms: i64,
     /// Types the values had when they were written by the job that was restored.
@@ -64,6 +66,7 @@ impl KeyedState {
     pub(crate) fn new(
         layout: KeyedLayout,
         store: Arc<Mutex<RunStore>>,
+        asked: AskedSnapshot,
         restored_values: Option<Schema>,
     ) -> Result<KeyedState> {
         let partitioned: Vec<usize> = (0..layout.partitioned).collect();
@@ -73,6 +76,7 @@ impl KeyedState {
             partition_schema: partition.to_arrow(),
             layout,
             store,
+            asked,
             now_ms: i64::MIN,
             restored_values,
         })
@@ -200,6 +204,12 @@ impl KeyedState {
         outcome?;
         let values = self.as_declared(values.finish()?, found.len())?;
         Ok(Found { rows: found, values, expires_ms })
+    }
+
+    /// Begins the snapshot that was asked for, if one was: everything that belongs to it is written, and what is
+    /// written from here on is not part of it.
+    pub(crate) fn begin_snapshot(&self) -> Result<()> {
+        self.asked.begin().map_err(failed)
     }
 
     /// Forgets a namespace.

@@ -1,10 +1,12 @@
 //! State of operators, between their typed tables and the files that outlive them.
 //!
-//! An operator works on typed tables in memory. At a barrier, and when groups have to leave memory, it writes what
+//! An operator works on typed tables in memory. After a barrier, and when groups have to leave memory, it writes what
 //! has changed since the last time into its [`KeyedState`]s, which encode rows and hand them to a store of sorted
-//! runs; the store's snapshot is what the checkpoint names. A restored operator reads them back into its tables, all
-//! at once or when they are met again.
+//! runs; the store's snapshot is what the checkpoint names. A barrier only notes what has changed: it is written in
+//! slices between elements, and what changes before its turn is written as it was. A restored operator reads its
+//! states back into its tables, all at once or when they are met again.
 
+mod asked;
 mod changes;
 mod codec;
 mod files;

@@ -8,7 +8,8 @@ use tidegate_api::{Error, Result, Schema};
 use tidegate_checkpoint::manifest::{StateKind, StateSchema};
 use tidegate_state::RunStore;
 
-use super::keyed::{KeyedLayout, KeyedState};
+use super::asked::AskedSnapshot;
+use super::keyed::{KeyedLayout, KeyedState, failed};
 
 /// Opens the store of a state: empty, or as a checkpoint left it.
 pub(crate) trait StoreFactory: Send + Sync {
@@ -35,6 +36,20 @@ pub(crate) struct OpenStore {
     /// Where its files are.
     pub folder: PathBuf,
     pub upkeep: Upkeep,
+    /// Its next snapshot.
+    pub asked: AskedSnapshot,
+}
+
+impl OpenStore {
+    /// A barrier has passed: the snapshot of this number begins when the operator has written what belongs to it.
+    pub(crate) fn ask_for_snapshot(&self, id: u64) {
+        self.asked.ask(id);
+    }
+
+    /// The operator has written everything that belongs to the snapshot it was asked for.
+    pub(crate) fn begin_snapshot(&self) -> Result<()> {
+        self.asked.begin().map_err(failed)
+    }
 }
 
 /// Who sees to a store's files at the moment, and what came of it.
@@ -84,8 +99,10 @@ impl OperatorStates {
         let Some(kept) = &self.kept else { return Ok(None) };
         let OpenedStore { store, folder, restored } = kept.factory.open(&layout)?;
         let store = Arc::new(Mutex::new(store));
-        kept.lock().push(OpenStore { layout: layout.clone(), store: store.clone(), folder, upkeep: Upkeep::default() });
-        KeyedState::new(layout, store, restored).map(Some)
+        let asked = AskedSnapshot::new(store.clone());
+        let state = KeyedState::new(layout.clone(), store.clone(), asked.clone(), restored)?;
+        kept.lock().push(OpenStore { layout, store, folder, upkeep: Upkeep::default(), asked });
+        Ok(Some(state))
     }
 
     /// What the states opened so far contain, by name.

@@ -84,6 +84,14 @@ impl OpenStore {
         });
     }
 
+    /// Has sealed batches written to files if they take much memory, beside everything else. Whoever waits for the
+    /// snapshot they belong to hears of it if that fails.
+    pub(crate) fn flush_full(&self, now_ms: i64) {
+        if { self.lock().pressure() }.wants_flush {
+            self.flush_behind(now_ms);
+        }
+    }
+
     /// Has the store do what it needs, and waits if it does not keep up.
     pub(crate) async fn keep_up(&self, now_ms: &NowMs) -> Result<()> {
         self.trouble()?;

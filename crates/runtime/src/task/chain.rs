@@ -114,6 +114,14 @@ impl OperatorChain {
         Ok(resumed)
     }
 
+    /// Has the operator at a link write some of what a barrier has noted; true if nothing is left.
+    pub(crate) fn save_some(&mut self, link: usize, most: usize) -> Result<bool> {
+        match &mut self.links[link].operator {
+            LinkOperator::Operator(operator) => operator.save_some(most),
+            LinkOperator::Head | LinkOperator::Sink(_) => Ok(true),
+        }
+    }
+
     /// Counts rows that a source has read.
     pub(crate) fn count_read(&mut self, rows: usize) {
         self.links[0].metrics.records_in.add(rows as u64);

@@ -1,6 +1,6 @@
 //! A task's part in checkpoints: it takes its state at a barrier, and writes it while it goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -14,8 +14,11 @@ use tidegate_checkpoint::{Alignment, Barrier, CheckpointId, OperatorId, TaskId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::operator::OperatorStates;
+use crate::operator::{Operator, OperatorStates};
 use crate::state::{NowMs, OpenStore, SnapshotFiles, encode_element, write_store};
+
+/// Groups that an operator writes at one time after a barrier: some milliseconds.
+const SLICE_GROUPS: usize = 32_768;
 
 /// What the coordinator tells a task.
 #[derive(Clone, Debug)]
@@ -54,6 +57,10 @@ pub(crate) struct TaskCheckpoints {
     writers: JoinSet<()>,
     /// Stores whose operators let state leave memory, so that they fill between checkpoints.
     filling: Vec<OpenStore>,
+    /// Operators that have not written everything a barrier has noted, by position in the chain.
+    saving: VecDeque<usize>,
+    /// When they noted it, wall clock.
+    noted_ms: i64,
 }
 
 /// The end of an alignment.
@@ -121,6 +128,8 @@ impl TaskCheckpoints {
             now_ms,
             aligning: BTreeMap::new(),
             writers: JoinSet::new(),
+            saving: VecDeque::new(),
+            noted_ms: 0,
         }
     }
 
@@ -142,19 +151,24 @@ impl TaskCheckpoints {
         TakenSnapshot { parts: Vec::new(), watermark_ms: (watermark != i64::MIN).then_some(watermark) }
     }
 
-    /// Adds the state of the operator at `link`, which has written what changed into its stores.
+    /// Adds the state of the operator at `link`, which has noted what changed and writes it into its stores: later,
+    /// if there is something to write.
     pub(crate) fn add_operator(
-        &self,
+        &mut self,
         snapshot: &mut TakenSnapshot,
         link: usize,
         checkpoint: CheckpointId,
-        kept: Value,
+        operator: &mut dyn Operator,
     ) -> Result<()> {
+        let kept = operator.checkpoint()?;
         let LinkIdentity { id, states } = &self.links[link];
         let stores = states.open();
-        for store in &stores {
-            let begun = store.store.lock().unwrap_or_else(PoisonError::into_inner).begin_snapshot(checkpoint.0);
-            begun.map_err(|e| Error::job(format!("State cannot be kept: {e}")))?;
+        stores.iter().for_each(|store| store.ask_for_snapshot(checkpoint.0));
+        if operator.save_some(0)? {
+            stores.iter().try_for_each(OpenStore::begin_snapshot)?;
+        } else {
+            self.saving.push_back(link);
+            self.noted_ms = (self.now_ms)();
         }
         let entry = SubtaskEntry {
             key_groups: (!stores.is_empty()).then_some(self.key_groups),
@@ -162,6 +176,31 @@ impl TaskCheckpoints {
             ..SubtaskEntry::default()
         };
         snapshot.parts.push(Taken { id: id.clone(), entry, stores, staged: Vec::new() });
+        Ok(())
+    }
+
+    /// The operator, by position in the chain, whose turn it is to write what a barrier has noted, and how many groups
+    /// of it. A slice comes with each element; they grow with time, so that a task that is held up, and sees few
+    /// elements, does not hold the checkpoint up for long.
+    pub(crate) fn saving(&self) -> Option<(usize, usize)> {
+        let link = self.saving.front()?;
+        let seconds = ((self.now_ms)() - self.noted_ms) / 1000;
+        Some((*link, SLICE_GROUPS << seconds.clamp(0, 16)))
+    }
+
+    /// The operator whose turn it is has written some of what a barrier has noted, or all of it.
+    pub(crate) fn saved(&mut self, is_all: bool) -> Result<()> {
+        let Some(link) = self.saving.front() else { return Ok(()) };
+        for store in self.links[*link].states.open() {
+            if is_all {
+                store.begin_snapshot()?;
+            } else {
+                store.flush_full((self.now_ms)());
+            }
+        }
+        if is_all {
+            self.saving.pop_front();
+        }
         Ok(())
     }
 
@@ -184,7 +223,7 @@ impl TaskCheckpoints {
         snapshot.parts.push(Taken { id, entry, stores: Vec::new(), staged: staged.committables });
     }
 
-    /// Writes a snapshot while the task goes on, and acknowledges it once its alignment is over too. The first
+    /// Writes a snapshot while the task goes on and its operators write what they have noted, and acknowledges it once its alignment is over too. The first
     /// barrier was seen at `seen_ms`; the state was begun to be taken at `begun_ms`.
     pub(crate) fn write(&mut self, barrier: Barrier, snapshot: TakenSnapshot, seen_ms: i64, begun_ms: i64) {
         let (overtaken, aligned) = oneshot::channel();

@@ -118,6 +118,7 @@ impl InputGate {
                         return Ok(arrival);
                     }
                 }
+                None if task.save_some()? => {}
                 None => {
                     task.flush().await?;
                     let subtask = task.subtask.clone();

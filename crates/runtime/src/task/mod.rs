@@ -89,15 +89,34 @@ impl Task {
         self.carry_on().await
     }
 
-    /// Has operators go on with what is too much for one call, and stores write what they hold.
+    /// Has operators go on with what is too much for one call, and write what a barrier has noted; has stores write
+    /// what they hold.
     async fn carry_on(&mut self) -> Result<()> {
         while self.chain.resume()? {
             self.carry_out().await?;
         }
+        self.save_some()?;
         match &self.checkpoints {
             Some(checkpoints) => checkpoints.keep_up().await,
             None => Ok(()),
         }
+    }
+
+    /// Has an operator write some of what a barrier has noted; false if there is nothing.
+    pub(crate) fn save_some(&mut self) -> Result<bool> {
+        let Task { chain, checkpoints: Some(checkpoints), .. } = self else { return Ok(false) };
+        let Some((link, most)) = checkpoints.saving() else { return Ok(false) };
+        let is_all = chain.save_some(link, most)?;
+        checkpoints.saved(is_all)?;
+        Ok(true)
+    }
+
+    /// Has operators write everything that barriers have noted.
+    async fn save_all(&mut self) -> Result<()> {
+        while self.save_some()? {
+            tokio::task::consume_budget().await;
+        }
+        Ok(())
     }
 
     async fn carry_out(&mut self) -> Result<()> {
@@ -148,6 +167,8 @@ impl Task {
         source: Option<SourceSnapshot>,
         seen_ms: Option<i64>,
     ) -> Result<()> {
+        // What is noted now must not mix with what an earlier barrier has noted.
+        self.save_all().await?;
         let begun_ms = self.checkpoints.as_ref().map_or(0, TaskCheckpoints::now_ms);
         self.chain.before_barrier()?;
         self.carry_out().await?;
@@ -168,8 +189,7 @@ impl Task {
             match &mut link.operator {
                 LinkOperator::Head => {}
                 LinkOperator::Operator(operator) => {
-                    let kept = operator.checkpoint()?;
-                    checkpoints.add_operator(&mut taken, position, barrier.id, kept)?;
+                    checkpoints.add_operator(&mut taken, position, barrier.id, operator.as_mut())?;
                 }
                 LinkOperator::Sink(sink) => {
                     let staged = sink.pre_commit(barrier.id).await?;
@@ -263,6 +283,7 @@ impl Task {
     /// Makes everything durable at the end of the input. What is staged waits for a last checkpoint, which
     /// `triggered` lets begin here.
     pub(crate) async fn finish(&mut self, commands: &mut impl LastCommands, watermark: Watermark) -> Result<()> {
+        self.save_all().await?;
         let suspended = self.suspending.is_some();
         for sink in self.sinks() {
             sink.finish(suspended).await?;
@@ -292,6 +313,7 @@ impl Task {
             match self.obey(command)? {
                 Some(TaskCommand::Trigger { barrier, enumerator }) if commands.triggered(barrier) => {
                     self.snapshot(barrier, watermark, commands.source(enumerator), None).await?;
+                    self.save_all().await?;
                     self.aligned(barrier.id, Vec::new());
                 }
                 _ => {}

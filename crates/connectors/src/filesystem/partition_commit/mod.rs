@@ -218,7 +218,10 @@ impl State {
             let last = self.reports.values().map(|report| report.checkpoint).max();
             return Some((last?, Watermark::MAX, now_ms.max()?));
         };
-        if live.iter().any(|report| report.checkpoint != first.checkpoint) {
+        // Whoever has ended may have reported a barrier that those who go on have not: files of theirs up to it
+        // are still to be finished.
+        let is_ahead = |report: &Report| report.checkpoint > first.checkpoint;
+        if live.iter().any(|report| report.checkpoint != first.checkpoint) || self.reports.values().any(is_ahead) {
             return None;
         }
         let active = live.iter().filter(|report| !report.is_idle).map(|report| report.watermark);

@@ -77,6 +77,8 @@ struct Rig {
     spec: (OperatorSpec, Schema, Schema),
     stores: TestStores,
     time: Time,
+    /// Late rows that were fed twice.
+    late_twice: u64,
     /// The same operator under other circumstances.
     twins: Vec<(Twin, Rig)>,
 }
@@ -99,6 +101,11 @@ enum Twin {
     RestoredOnDisk,
     /// Restored after every element, now in memory, now on disk.
     Moving,
+    /// Restored from checkpoints whose state is written when the next element has been worked off: it is as it was
+    /// before, and what comes out of the element is the same again.
+    WrittenLater,
+    /// The same on disk.
+    WrittenLaterOnDisk,
 }
 
 impl Rig {
@@ -109,10 +116,18 @@ impl Rig {
     fn with_time(spec: &OperatorSpec, input: &Schema, output: &Schema, time: &Time) -> Rig {
         let mut rig = Rig::limited(spec, input, output, None, time);
         let twin = |twin: Twin| {
-            let on_disk = matches!(twin, Twin::OnDisk | Twin::RestoredOnDisk);
+            let on_disk = matches!(twin, Twin::OnDisk | Twin::RestoredOnDisk | Twin::WrittenLaterOnDisk);
             (twin, Rig::limited(spec, input, output, on_disk.then_some(0), time))
         };
-        rig.twins = [Twin::Restored, Twin::OnDisk, Twin::RestoredOnDisk, Twin::Moving].map(twin).into();
+        let all = [
+            Twin::Restored,
+            Twin::OnDisk,
+            Twin::RestoredOnDisk,
+            Twin::Moving,
+            Twin::WrittenLater,
+            Twin::WrittenLaterOnDisk,
+        ];
+        rig.twins = all.map(twin).into();
         rig
     }
 
@@ -122,7 +137,7 @@ impl Rig {
         stores.limit(table_bytes);
         let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
         let operator = make(&spec, stores.states(), time, late.clone(), metrics.clone());
-        Rig { operator, late, metrics, spec, stores, time: time.clone(), twins: Vec::new() }
+        Rig { operator, late, metrics, spec, stores, time: time.clone(), twins: Vec::new(), late_twice: 0 }
     }
 
     fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
@@ -132,13 +147,43 @@ impl Rig {
     /// Takes a checkpoint and goes on with a new operator restored from it; gives what the barrier pushed
     /// out.
     fn replace(&mut self) -> Vec<StreamElement> {
+        let (out, kept) = self.barrier();
+        self.go_on_from(kept);
+        out
+    }
+
+    /// A barrier passes: gives what it pushed out and what the operator keeps.
+    fn barrier(&mut self) -> (Vec<StreamElement>, serde_json::Value) {
         let mut out = Output::default();
         self.operator.before_barrier(&mut out).unwrap();
         let kept = self.operator.checkpoint().unwrap();
-        self.stores.snapshot();
+        self.stores.ask();
+        if self.operator.save_some(0).unwrap() {
+            self.stores.begin();
+        }
+        (out.take(), kept)
+    }
+
+    /// Goes on with a new operator, restored as of the barrier at which `kept` was.
+    fn go_on_from(&mut self, kept: serde_json::Value) {
+        while !self.operator.save_some(1).unwrap() {}
+        self.stores.take();
         self.operator = make(&self.spec, self.stores.states(), &self.time, self.late.clone(), self.metrics.clone());
         self.operator.restore(&[kept]).unwrap();
-        out.take()
+    }
+
+    /// Feeds an element behind a barrier before the state is written, and again to who goes on from there.
+    fn feed_twice(&mut self, element: StreamElement) -> Vec<StreamElement> {
+        let (mut out, kept) = self.barrier();
+        self.operator.save_some(1).unwrap();
+        let late = self.late();
+        let before = self.feed(element.clone());
+        self.late_twice += self.late() - late;
+        self.go_on_from(kept);
+        let again = self.feed(element);
+        assert_eq!(in_order_of_time(&lines(&again)), in_order_of_time(&lines(&before)), "what comes out the second time");
+        out.extend(again);
+        out
     }
 
     /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out. The twins give
@@ -161,6 +206,10 @@ impl Rig {
     fn run_as(&mut self, twin: Twin, elements: Vec<StreamElement>) -> Vec<StreamElement> {
         let mut out = Vec::new();
         for (i, element) in elements.into_iter().enumerate() {
+            if matches!(twin, Twin::WrittenLater | Twin::WrittenLaterOnDisk) {
+                out.extend(self.feed_twice(element));
+                continue;
+            }
             out.extend(self.feed(element));
             if twin == Twin::Moving {
                 self.stores.limit((i % 2 == 0).then_some(0));
@@ -175,7 +224,7 @@ impl Rig {
     fn late(&self) -> u64 {
         let counted = self.metrics.counter("numLateRecordsDropped").get();
         assert_eq!(counted, self.late.0.lock().unwrap().iter().map(|l| l.count).sum::<u64>());
-        counted
+        counted - self.late_twice
     }
 }
 

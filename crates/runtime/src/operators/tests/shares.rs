@@ -9,6 +9,7 @@ use serde_json::Value;
 use tidegate_api::Result;
 use tidegate_state::{KeyGroupRange, MemoryDir, PageCache, RunSetDescriptor, RunStore, StoreOptions};
 
+use super::stores::take_snapshot;
 use crate::operator::{Operator, OperatorStates};
 use crate::state::{KeyedLayout, OpenStore, OpenedStore, StoreFactory};
 
@@ -63,10 +64,9 @@ impl SharedStores {
         groups: KeyGroupRange,
     ) -> Snapshot {
         let (number, kept) = (self.number(), operator.checkpoint().unwrap());
-        let taken = |OpenStore { layout, store, .. }| {
-            let taken = store.lock().unwrap().snapshot(number, 0).unwrap();
-            (layout.name.to_owned(), taken)
-        };
+        states.open().iter().for_each(|open| open.ask_for_snapshot(number));
+        while !operator.save_some(1).unwrap() {}
+        let taken = |open: OpenStore| (open.layout.name.to_owned(), take_snapshot(&open, number));
         Snapshot { groups, runs: states.open().into_iter().map(taken).collect(), kept }
     }
 }

@@ -42,14 +42,34 @@ impl TestStores {
         self.kept.lock().unwrap().table_bytes = table_bytes;
     }
 
-    /// Takes a snapshot of every store that the last operator opened.
-    pub(super) fn snapshot(&self) {
+    /// A barrier has passed: every store that the last operator opened is to give a snapshot.
+    pub(super) fn ask(&self) {
+        let kept = self.kept.lock().unwrap();
+        kept.states.open().iter().for_each(|open| open.ask_for_snapshot(kept.attempt));
+    }
+
+    /// What is written from here on is not part of them.
+    pub(super) fn begin(&self) {
+        let kept = self.kept.lock().unwrap();
+        kept.states.open().iter().for_each(|open| open.begin_snapshot().unwrap());
+    }
+
+    /// Takes these snapshots. The operator has written what belongs to them.
+    pub(super) fn take(&self) {
         let mut kept = self.kept.lock().unwrap();
-        for OpenStore { layout, store, .. } in kept.states.open() {
-            let taken = store.lock().unwrap().snapshot(kept.attempt, 0).unwrap();
-            kept.snapshots.insert(layout.name.to_owned(), taken);
+        for open in kept.states.open() {
+            let taken = take_snapshot(&open, kept.attempt);
+            kept.snapshots.insert(open.layout.name.to_owned(), taken);
         }
     }
+}
+
+/// Takes the snapshot a store was asked for.
+pub(super) fn take_snapshot(open: &OpenStore, id: u64) -> RunSetDescriptor {
+    open.begin_snapshot().unwrap();
+    let mut store = open.store.lock().unwrap();
+    store.flush(0).unwrap();
+    store.take_snapshot(id).unwrap()
 }
 
 impl StoreFactory for TestStores {
