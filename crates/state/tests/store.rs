@@ -313,3 +313,40 @@ fn a_lookup_waits_for_the_disk_once() {
     assert_eq!(look_up(&mut store, wanted()).unwrap(), 60);
     assert_eq!(dir.asked.load(Ordering::Relaxed), asked, "what is at hand is not asked for");
 }
+
+/// Two threads share a lookup of many keys; lists whose newest part is in memory are left to one.
+#[test]
+fn many_keys_are_answered_as_one_by_one() {
+    for in_memory in [false, true] {
+        let mut store = store_in(Arc::new(MemoryDir::default()), 1 << 20, StoreOptions::default());
+        store.write(Namespace::GLOBAL, batch(0..9_000, None)).unwrap();
+        store.flush(0).unwrap();
+        store.write(Namespace::GLOBAL, batch((0..9_000).step_by(3), Some(50))).unwrap();
+        store.delete_range(Namespace::GLOBAL, &KeyRange { start: key(8), end: Some(key(1_000)) }).unwrap();
+        store.flush(0).unwrap();
+        let (mut parts, mut keys) = (WriteBatch::new(), (0..12_000).map(key).collect::<Vec<_>>());
+        keys.sort();
+        for (at, key) in keys.iter().enumerate().filter(|(at, _)| at % 7 == 0) {
+            let entry = if at % 2 == 0 { Entry::append(b"more", 1) } else { Entry::delete() };
+            parts.push(key, entry).unwrap();
+        }
+        store.write(Namespace::GLOBAL, parts).unwrap();
+        if !in_memory {
+            store.flush(0).unwrap();
+        }
+        let mut answers = |keys: &[&[u8]]| {
+            let mut answers = vec![None; keys.len()];
+            let answer = &mut |index: usize, value: Option<tidegate_state::Value<'_>>| {
+                assert!(answers[index].is_none(), "answered twice");
+                answers[index] = Some(value.map(|v| (v.bytes.to_vec(), v.count, v.expires_ms)));
+            };
+            store.get(Namespace::GLOBAL, keys, 60, answer).unwrap();
+            answers.into_iter().map(|answer| answer.expect("answered")).collect::<Vec<_>>()
+        };
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let together = answers(&keys);
+        let apart: Vec<_> = keys.chunks(100).flat_map(&mut answers).collect();
+        assert_eq!(together, apart);
+        assert!(together.iter().flatten().count() > 4_000);
+    }
+}

@@ -135,7 +135,10 @@ impl WindowAggregate {
     /// watermark on.
     fn advance(&mut self, out: &mut Output) -> Result<()> {
         let Some((watermark, mut closed)) = self.advancing.take() else { return Ok(()) };
-        while self.open.first_key_value().is_some_and(|((end, _), _)| self.windows.is_fired(*end, watermark.timestamp()))
+        while self
+            .open
+            .first_key_value()
+            .is_some_and(|((end, _), _)| self.windows.is_fired(*end, watermark.timestamp()))
         {
             self.save_noted()?;
             let Some(((end, start), mut groups)) = self.open.pop_first() else { break };

@@ -1,6 +1,6 @@
 //! One named state of an operator: rows by key.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -39,6 +39,7 @@ pub(crate) struct KeyedState {
     hasher: KeyHasher,
     store: Arc<Mutex<RunStore>>,
     asked: AskedSnapshot,
+    scratch: Scratch,
     /// Rows that expire at this time or earlier are not there any more.
     now_ms: i64,
     /// Types the values had when they were written by the job that was restored.
@@ -57,9 +58,42 @@ pub(crate) struct Found {
 
 /// Where one row lies in the scratch buffer: key, and value unless the row is removed.
 struct EncodedRow {
-    key: std::ops::Range<usize>,
-    value: Option<std::ops::Range<usize>>,
-    expires_ms: Option<i64>,
+    /// The first bytes of the key, which tell most keys apart.
+    prefix: u64,
+    /// Its number among the rows.
+    row: u32,
+    key: Range<usize>,
+    value: Option<Range<usize>>,
+}
+
+/// Buffers that live from call to call.
+#[derive(Default)]
+struct Scratch {
+    bytes: Vec<u8>,
+    rows: Vec<EncodedRow>,
+}
+
+impl Scratch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    /// Adds a row with the key that begins at `start` and ends at `middle`; the value, if any, comes behind it.
+    fn push(&mut self, row: usize, start: usize, middle: usize, has_value: bool) {
+        let mut prefix = [0; 8];
+        let key = &self.bytes[start..middle];
+        let known = key.len().min(prefix.len());
+        prefix[..known].copy_from_slice(&key[..known]);
+        let value = has_value.then_some(middle..self.bytes.len());
+        self.rows.push(EncodedRow { prefix: u64::from_be_bytes(prefix), row: row as u32, key: start..middle, value });
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        let rest = |row: &EncodedRow| &bytes[row.key.clone()];
+        self.rows.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| rest(a).cmp(rest(b))));
+    }
 }
 
 impl KeyedState {
@@ -77,6 +111,7 @@ impl KeyedState {
             layout,
             store,
             asked,
+            scratch: Scratch::default(),
             now_ms: i64::MIN,
             restored_values,
         })
@@ -141,26 +176,24 @@ impl KeyedState {
             return Ok(());
         }
         let groups = self.key_groups(keys, rows)?;
-        let mut bytes = Vec::new();
-        let mut encoded = Vec::with_capacity(rows);
+        let scratch = &mut self.scratch;
+        scratch.clear();
         for (row, group) in groups.into_iter().enumerate() {
-            let start = bytes.len();
-            bytes.extend_from_slice(&group.to_be_bytes());
-            encode_row(keys, row, &mut bytes)?;
-            let middle = bytes.len();
-            let has_value = value(row, &mut bytes)?;
-            let expires_ms = expires_ms.map(|all| all[row]);
-            let value = has_value.then_some(middle..bytes.len());
-            encoded.push(EncodedRow { key: start..middle, value, expires_ms });
+            let start = scratch.bytes.len();
+            scratch.bytes.extend_from_slice(&group.to_be_bytes());
+            encode_row(keys, row, &mut scratch.bytes)?;
+            let middle = scratch.bytes.len();
+            let has_value = value(row, &mut scratch.bytes)?;
+            scratch.push(row, start, middle, has_value);
         }
-        encoded.sort_unstable_by(|a, b| bytes[a.key.clone()].cmp(&bytes[b.key.clone()]));
-        let mut batch = WriteBatch::with_capacity(rows, bytes.len());
-        for row in &encoded {
-            let entry = row.value.clone().map_or(Entry::delete(), |value| {
-                let put = Entry::put(&bytes[value]);
-                row.expires_ms.map_or(put, |at| put.expiring_at(at))
+        scratch.sort();
+        let mut batch = WriteBatch::with_capacity(rows, scratch.bytes.len());
+        for EncodedRow { row, key, value, .. } in &scratch.rows {
+            let entry = value.clone().map_or(Entry::delete(), |value| {
+                let put = Entry::put(&scratch.bytes[value]);
+                expires_ms.map_or(put, |all| put.expiring_at(all[*row as usize]))
             });
-            batch.push(&bytes[row.key.clone()], entry).map_err(failed)?;
+            batch.push(&scratch.bytes[key.clone()], entry).map_err(failed)?;
         }
         self.lock().write(namespace, batch).map_err(failed)
     }
@@ -180,26 +213,29 @@ impl KeyedState {
         let stored = self.restored_values.as_ref().unwrap_or(&self.layout.value);
         let mut values = RowDecoder::new(&types(stored))?;
         let groups = self.key_groups(keys, rows)?;
-        let mut bytes = Vec::new();
-        let mut encoded: Vec<(std::ops::Range<usize>, u32)> = Vec::with_capacity(rows);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
         for (row, group) in groups.into_iter().enumerate() {
-            let start = bytes.len();
-            bytes.extend_from_slice(&group.to_be_bytes());
-            encode_row(keys, row, &mut bytes)?;
-            encoded.push((start..bytes.len(), row as u32));
+            let start = scratch.bytes.len();
+            scratch.bytes.extend_from_slice(&group.to_be_bytes());
+            encode_row(keys, row, &mut scratch.bytes)?;
+            let end = scratch.bytes.len();
+            scratch.push(row, start, end, false);
         }
-        encoded.sort_unstable_by(|a, b| bytes[a.0.clone()].cmp(&bytes[b.0.clone()]));
-        let sorted: Vec<&[u8]> = encoded.iter().map(|(key, _)| &bytes[key.clone()]).collect();
+        scratch.sort();
+        let sorted: Vec<&[u8]> = scratch.rows.iter().map(|row| &scratch.bytes[row.key.clone()]).collect();
         let (mut found, mut expires_ms, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
         let mut answer = |index: usize, value: Option<Value<'_>>| {
             let Some(value) = value else { return };
             if outcome.is_ok() {
                 outcome = values.read(value.bytes);
-                found.push(encoded[index].1);
+                found.push(scratch.rows[index].row);
                 expires_ms.push(value.expires_ms);
             }
         };
         let asked = self.lock().get(namespace, &sorted, self.now_ms, &mut answer);
+        drop(sorted);
+        self.scratch = scratch;
         asked.map_err(failed)?;
         outcome?;
         let values = self.as_declared(values.finish()?, found.len())?;

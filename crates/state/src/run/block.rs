@@ -1,4 +1,4 @@
-//! A data block: about 4 KiB of entries in key order.
+//! A data block: a few KiB of entries in key order.
 //!
 //! Raw layout: `entries | prefix | n x u16 offset of an entry | u16 prefix length | u16 n`, all
 //! little-endian. The prefix common to all keys of the block is kept once; an entry is
@@ -12,9 +12,6 @@
 use super::key_table::common_prefix;
 use crate::entry::{Entry, EntryKind};
 use crate::varint::{Reader, put_varint};
-
-/// A block is closed by the entry that reaches this size, so every entry begins before it.
-pub(crate) const BLOCK_BYTES: usize = 4096;
 
 const HAS_EXPIRY: u8 = 4;
 const HAS_COUNT: u8 = 8;
@@ -44,8 +41,9 @@ impl BlockBuilder {
         self.items.is_empty()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.keys.len() + self.values.len() + 4 * self.items.len() >= BLOCK_BYTES
+    /// Whether it has reached the size at which a block is closed; every entry begins before it.
+    pub(crate) fn is_full(&self, block_bytes: usize) -> bool {
+        self.keys.len() + self.values.len() + 4 * self.items.len() >= block_bytes
     }
 
     pub(crate) fn push(&mut self, key: &[u8], entry: &Entry<'_>) {

@@ -1,6 +1,6 @@
 //! Immutable sorted runs on disk: the format, its writer and its readers.
 //!
-//! A run is entries in key order: data blocks of about 4 KiB, an index page behind every 64 of them, a
+//! A run is entries in key order: data blocks of a few KiB, an index page behind every 256 KiB of them, a
 //! footer behind all. A lookup asks the footer (in memory) for the page, the page's filter whether to go
 //! on, the page for the block, and reads one block. See [`format`] for the bytes.
 

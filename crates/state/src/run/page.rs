@@ -1,4 +1,4 @@
-//! An index page: for about 64 neighbouring blocks their first keys and places, and the filter of all
+//! An index page: for about 256 KiB of neighbouring blocks their first keys and places, and the filter of all
 //! their keys. Pages are read when they are needed and kept in a cache with a budget; only the footer,
 //! which knows the pages, stays in memory.
 
@@ -6,8 +6,8 @@ use super::filter::Filter;
 use super::key_table::KeyTable;
 use crate::varint::{Reader, put_varint};
 
-/// Blocks of one page.
-pub(crate) const PAGE_BLOCKS: usize = 64;
+/// Raw bytes of the blocks of one page, about.
+pub(crate) const PAGE_BYTES: usize = 256 << 10;
 
 /// Collects a page while its blocks are written.
 #[derive(Default)]
@@ -23,8 +23,9 @@ impl PageBuilder {
         self.first_keys.is_empty()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.first_keys.len() >= PAGE_BLOCKS
+    /// Whether it has as many blocks, each of about this size, as a page should.
+    pub(crate) fn is_full(&self, block_bytes: usize) -> bool {
+        self.first_keys.len() * block_bytes >= PAGE_BYTES
     }
 
     pub(crate) fn first_key(&self) -> Option<&[u8]> {

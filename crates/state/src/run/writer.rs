@@ -139,7 +139,7 @@ impl FileWriter {
         self.run.last_key.extend_from_slice(key);
         self.page.push_key(xxh3_64(key));
         self.block.push(key, entry);
-        if self.block.is_full() {
+        if self.block.is_full(self.compression.block_bytes()) {
             self.end_block()?;
         }
         Ok(())
@@ -156,7 +156,7 @@ impl FileWriter {
         self.page.push_block(self.run.block_first.clone(), offset, bytes as u32);
         self.run.counts.blocks += 1;
         self.run.counts.data_bytes += bytes;
-        if self.page.is_full() {
+        if self.page.is_full(self.compression.block_bytes()) {
             self.end_page();
         }
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }

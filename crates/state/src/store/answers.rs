@@ -30,6 +30,16 @@ impl<'a> Answers<'a> {
         Answers { now_ms, answer, arena: Vec::new(), parts: Vec::new(), incoming: Vec::new(), waits: Vec::new() }
     }
 
+    /// Whether a key waits for older parts.
+    pub(crate) fn any_waits(&self) -> bool {
+        self.waits.contains(&true)
+    }
+
+    /// Answers for a key what somebody else has found.
+    pub(crate) fn give(&mut self, key: usize, value: Option<Value<'_>>) {
+        (self.answer)(key, value);
+    }
+
     #[inline]
     fn is_waiting(&self, key: u32) -> bool {
         self.waits.get(key as usize).copied().unwrap_or(false)

@@ -7,6 +7,7 @@
 mod answers;
 mod descriptor;
 mod job;
+mod lookup;
 mod memory;
 mod merge_cursor;
 mod pick;

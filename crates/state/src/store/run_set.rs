@@ -5,20 +5,19 @@
 //! one shard, so its size is bounded by the shard's, whatever the size of the state. A part of a run
 //! that no shard lists is dead; a run that no shard lists is gone.
 
-use super::answers::{Answer, Answers};
 use super::descriptor::RangeDelete;
+use super::lookup::OtherBuffers;
 use super::merge_cursor::{BatchCursor, Cursor, MergeCursor, MergeSource};
 use super::shard::Shard;
 use crate::batch::WriteBatch;
 use crate::cache::PageCache;
 use crate::entry::Value;
-use crate::error::{Result, StateError};
+use crate::error::Result;
 use crate::fold::Fold;
 use crate::range::KeyRange;
-use crate::run::{Lookup, RunCursor, Scratch};
+use crate::run::{RunCursor, Scratch};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
 
 #[derive(Debug)]
 pub(crate) struct RunSet {
@@ -35,10 +34,11 @@ pub(crate) struct RunSet {
 /// Buffers that live from call to call.
 #[derive(Default)]
 pub(crate) struct ReadBuffers {
-    hashes: Vec<u64>,
-    todo: Vec<u32>,
-    shard_todo: Vec<u32>,
-    scratch: Scratch,
+    pub(super) hashes: Vec<u64>,
+    pub(super) todo: Vec<u32>,
+    pub(super) shard_todo: Vec<u32>,
+    pub(super) scratch: Scratch,
+    pub(super) other: OtherBuffers,
     fold: Fold,
 }
 
@@ -57,49 +57,6 @@ impl RunSet {
     pub(crate) fn deleted_through(&self, range: &KeyRange, horizon: u64) -> u64 {
         let deletes = self.range_deletes.iter().filter(|d| d.sequence <= horizon && d.range.overlaps(range));
         deletes.map(|delete| delete.sequence).max().unwrap_or(0)
-    }
-
-    /// See [`KeyedStore::get`](super::KeyedStore::get).
-    pub(crate) fn get(
-        &self,
-        keys: &[&[u8]],
-        now_ms: i64,
-        cache: &PageCache,
-        buffers: &mut ReadBuffers,
-        answer: Answer<'_>,
-    ) -> Result<()> {
-        let ReadBuffers { hashes, todo, shard_todo, scratch, .. } = buffers;
-        hashes.clear();
-        hashes.extend(keys.iter().map(|key| xxh3_64(key)));
-        todo.clear();
-        todo.extend(0..keys.len() as u32);
-        let lookup = Lookup { keys, hashes };
-        let mut answers = Answers::new(now_ms, answer);
-        let mut deletes = self.range_deletes.as_slice();
-        for (sequence, batch) in self.batches.iter().rev() {
-            deletes = hide(deletes, *sequence, &lookup, todo, &mut answers);
-            get_in_batch(batch, &lookup, todo, &mut answers)?;
-        }
-        let mut next = 0;
-        for shard in &self.shards {
-            let in_shard = todo[next..].partition_point(|&t| shard.range.is_before_end(keys[t as usize]));
-            shard_todo.clear();
-            shard_todo.extend_from_slice(&todo[next..next + in_shard]);
-            next += in_shard;
-            let mut deletes = deletes;
-            for run in shard.runs() {
-                if shard_todo.is_empty() {
-                    break;
-                }
-                deletes = hide(deletes, run.facts.sequences.1, &lookup, shard_todo, &mut answers);
-                run.get(&lookup, shard_todo, cache, scratch, &mut |key, entry| {
-                    answers.add(key, entry).map_err(|_| run.bad_block(run.facts.footer_offset))
-                })?;
-            }
-            shard_todo.iter().for_each(|&key| answers.end_of(key));
-        }
-        answers.finish();
-        Ok(())
     }
 
     /// See [`KeyedStore::scan`](super::KeyedStore::scan).
@@ -191,43 +148,4 @@ impl RunSet {
 /// Whether keys from `start` on can lie in `range`.
 fn is_after_start(range: &KeyRange, start: &[u8]) -> bool {
     range.is_before_end(start)
-}
-
-/// Takes the range deletes that are newer than `sequence` from the end of `deletes`: the keys they cover
-/// are gone from everything as old as `sequence`. Returns the deletes that are left.
-fn hide<'d>(
-    deletes: &'d [RangeDelete],
-    sequence: u64,
-    lookup: &Lookup<'_>,
-    todo: &mut Vec<u32>,
-    answers: &mut Answers<'_>,
-) -> &'d [RangeDelete] {
-    let left = deletes.partition_point(|delete| delete.sequence <= sequence);
-    for delete in &deletes[left..] {
-        todo.retain(|&key| {
-            let is_gone = delete.range.contains(lookup.keys[key as usize]);
-            if is_gone {
-                answers.end_of(key);
-            }
-            !is_gone
-        });
-    }
-    &deletes[..left]
-}
-
-fn get_in_batch(batch: &WriteBatch, lookup: &Lookup<'_>, todo: &mut Vec<u32>, answers: &mut Answers<'_>) -> Result<()> {
-    let mut from = 0;
-    let mut failed = false;
-    todo.retain(|&t| {
-        let key = lookup.keys[t as usize];
-        from = batch.lower_bound(key, from);
-        match batch.get(from) {
-            Some((found, entry)) if found == key => answers.add(t, &entry).unwrap_or_else(|_| {
-                failed = true;
-                false
-            }),
-            _ => true,
-        }
-    });
-    if failed { Err(StateError::Misuse("segments of a sealed batch make no sense".into())) } else { Ok(()) }
 }

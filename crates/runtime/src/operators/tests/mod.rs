@@ -181,7 +181,11 @@ impl Rig {
         self.late_twice += self.late() - late;
         self.go_on_from(kept);
         let again = self.feed(element);
-        assert_eq!(in_order_of_time(&lines(&again)), in_order_of_time(&lines(&before)), "what comes out the second time");
+        assert_eq!(
+            in_order_of_time(&lines(&again)),
+            in_order_of_time(&lines(&before)),
+            "what comes out the second time"
+        );
         out.extend(again);
         out
     }
