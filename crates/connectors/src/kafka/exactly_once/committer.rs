@@ -79,12 +79,16 @@ impl KafkaCommitter {
                 self.pending.set(i64::try_from(entries.sequences.pending().count()).unwrap_or(i64::MAX));
                 entries.sequences.next_command()
             };
-            let Some(command) = command else { return Ok(()) };
+            let Some(command) = command else {
+                patience.restored();
+                return Ok(());
+            };
             let name = match &command {
                 Command::Fence(name) | Command::Read(name) | Command::Close(name) => name.clone(),
                 Command::Write(segment) => segment.name.clone(),
             };
-            if matches!(command, Command::Write(_)) && std::mem::replace(&mut has_written, true) {
+            let is_write = matches!(command, Command::Write(_));
+            if is_write && std::mem::replace(&mut has_written, true) {
                 fail_point::reached(FailPoint::BetweenKafkaSegments);
             }
             self.begun = Some(name.clone());
@@ -92,7 +96,10 @@ impl KafkaCommitter {
             self.begun = None;
             book.changed.notify_waiters();
             let Err(failure) = done else {
-                patience.restored();
+                // An id that can be opened does not say that what it failed to write can be written.
+                if is_write || !patience.has_failed() {
+                    patience.restored();
+                }
                 continue;
             };
             self.give_up(&name).await?;
@@ -289,12 +296,13 @@ struct Patience {
     notices: Notifier,
     pause: Duration,
     attempts: u32,
-    told: bool,
+    /// What the user has heard last.
+    told: Option<String>,
 }
 
 impl Patience {
     fn new(notices: Notifier) -> Patience {
-        Patience { notices, pause: FIRST_PAUSE, attempts: 0, told: false }
+        Patience { notices, pause: FIRST_PAUSE, attempts: 0, told: None }
     }
 
     /// Waits for an attempt, and says so if it takes long: the client tries again by itself for a while.
@@ -303,7 +311,9 @@ impl Patience {
         match tokio::time::timeout(SLOW, &mut attempt).await {
             Ok(done) => done,
             Err(_) => {
-                self.tell("it does not answer");
+                if self.told.is_none() {
+                    self.tell("it does not answer");
+                }
                 attempt.await
             }
         }
@@ -320,16 +330,22 @@ impl Patience {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Once, until it is over.
+    /// Each reason once, until it is over or another one.
     fn tell(&mut self, why: &str) {
-        if !std::mem::replace(&mut self.told, true) {
+        if self.told.as_deref() != Some(why) {
+            self.told = Some(why.to_owned());
             self.notices
                 .warn(&format!("output waits for Kafka and is kept meanwhile, nothing is lost; trying again: {why}"));
         }
     }
 
+    /// Whether the last attempt failed.
+    fn has_failed(&self) -> bool {
+        self.attempts > 0
+    }
+
     fn restored(&mut self) {
-        if std::mem::take(&mut self.told) {
+        if self.told.take().is_some() {
             self.notices.warn("Kafka takes output again");
         }
         (self.attempts, self.pause) = (0, FIRST_PAUSE);
