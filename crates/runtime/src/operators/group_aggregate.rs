@@ -273,14 +273,15 @@ impl GroupAggregate {
         Ok(())
     }
 
-    /// Writes everything that changed. What a checkpoint has noted belongs to it, what is newer does not.
-    fn save(&mut self) -> Result<()> {
+    /// Writes what has changed of all but the groups of these keys. What a checkpoint has noted belongs to it, what
+    /// is newer does not.
+    fn save_all_but(&mut self, kept: &[u32]) -> Result<()> {
         self.save_some(usize::MAX)?;
         if let Some(saved) = &self.saved {
             saved.begin_snapshot()?;
         }
-        let changed = self.changes.take();
-        self.save_groups(&changed)
+        let going = self.changes.keep(kept);
+        self.save_groups(&going)
     }
 
     /// Writes these groups, and removes those of them that are gone.
@@ -389,10 +390,9 @@ impl GroupAggregate {
         if self.changes.is_saving() || self.dead <= self.row_counts.len() / 2 + 4_096 {
             return Ok(());
         }
-        // What has changed is known by numbers that end here.
-        self.save()?;
-        self.changes.clear();
-        self.rebuild(&self.alive())
+        let alive = self.alive();
+        self.save_all_but(&alive)?;
+        self.rebuild(&alive)
     }
 
     /// Lets groups leave for the state if the table has grown too large.
@@ -405,8 +405,7 @@ impl GroupAggregate {
         let Some(keep) = self.room.as_ref().and_then(|room| room.keep(bytes, groups)) else { return Ok(()) };
         let alive = self.alive();
         let kept = self.recency.hottest(&alive, keep);
-        self.save()?;
-        self.changes.clear();
+        self.save_all_but(&kept)?;
         self.cold += (alive.len() - kept.len()) as u64;
         self.rebuild(&kept)
     }

@@ -213,9 +213,8 @@ impl GroupSet {
         if kept.len() == self.len() {
             return Ok(());
         }
-        // What has changed is known by numbers that end here.
-        self.save(home)?;
-        self.changes.clear();
+        let going = self.changes.keep(&kept);
+        self.save_groups(&going, home)?;
         let mut fresh = GroupTable::new(key_types)?;
         let mut accumulators = set.accumulators()?;
         for kept in kept.chunks(BATCH_ROWS) {

@@ -93,6 +93,27 @@ impl Changes {
         self.changed.clear();
     }
 
+    /// Only these groups stay, numbered anew from 0 in their order. Gives those that changed and go: they must be
+    /// written before they do. What is noted has been.
+    #[must_use]
+    pub(crate) fn keep(&mut self, kept: &[u32]) -> Vec<u32> {
+        debug_assert!(!self.is_saving(), "what is noted would be lost");
+        if !self.is_on {
+            return Vec::new();
+        }
+        let old = std::mem::take(&mut self.epochs);
+        self.epochs = kept.iter().map(|group| old.get(*group as usize).copied().unwrap_or(0)).collect();
+        let mut going = std::mem::take(&mut self.changed);
+        let has_changed = self.epochs.iter().enumerate().filter(|(_, epoch)| **epoch == self.epoch);
+        self.changed = has_changed.map(|(group, _)| group as u32).collect();
+        if !self.changed.is_empty() {
+            let mut stays = vec![false; old.len()];
+            kept.iter().filter(|group| (**group as usize) < old.len()).for_each(|group| stays[*group as usize] = true);
+            going.retain(|group| !stays[*group as usize]);
+        }
+        going
+    }
+
     fn next_epoch(&mut self) {
         match self.epoch.checked_add(1) {
             Some(next) => self.epoch = next,
@@ -153,6 +174,20 @@ mod tests {
         changes.note();
         assert!(!changes.is_saving());
         assert!(changes.mark(&[0], 1).is_empty());
+    }
+
+    #[test]
+    fn what_stays_has_changed_under_its_new_number() {
+        let mut changes = Changes::new(true);
+        assert!(changes.mark(&[0, 1, 2], 6).is_empty());
+        assert_eq!(changes.take(), [0, 1, 2]);
+        assert!(changes.mark(&[5, 2, 3, 4], 6).is_empty());
+        assert_eq!(changes.keep(&[1, 2, 5]), [3, 4]);
+        assert!(changes.mark(&[1, 0], 3).is_empty());
+        assert_eq!(changes.take(), [1, 2, 0]);
+        assert!(changes.mark(&[1], 3).is_empty());
+        assert_eq!(changes.keep(&[0]), [1]);
+        assert!(changes.take().is_empty());
     }
 
     #[test]
