@@ -13,22 +13,46 @@ use common::tidegate;
 const LIMIT: Duration = Duration::from_secs(240);
 const KILLS: usize = 2;
 
+/// What a job reads and computes.
+struct Query {
+    rows: u64,
+    keys: u64,
+    /// Event time in milliseconds by row number.
+    time: &'static str,
+    select: String,
+}
+
 /// 300,000 rows of 60,000 keys; windows hold about 40,000 groups, several times what the least budget has room for.
-fn script(folder: &Path, backend: &str, window: &str) -> String {
+fn totals(window: &str) -> Query {
+    let select = format!(
+        "SELECT id, window_start, COUNT(*), SUM(v), MAX(s) FROM TABLE({window}) GROUP BY id, window_start, window_end"
+    );
+    Query { rows: 300_000, keys: 60_000, time: "n", select }
+}
+
+/// Rows that come back to every one of 100,000 keys after 100 seconds, and then after 300: with a gap in between
+/// there are 100,000 sessions at one time, each of two rows.
+fn sessions(rows: u64, select: &str) -> Query {
+    let window = "SESSION(TABLE numbers PARTITION BY id, DESCRIPTOR(ts), INTERVAL '150' SECOND)";
+    Query { rows, keys: 100_000, time: "n + n / 200000 * 200000", select: select.replace("{sessions}", window) }
+}
+
+fn script(folder: &Path, backend: &str, query: &Query) -> String {
     let folder = folder.display();
+    let Query { rows, keys, time, select } = query;
     format!(
         "SET 'state.backend.type' = '{backend}';
          SET 'taskmanager.memory.managed.size' = '16mb';
          SET 'io.tmp.dirs' = '{folder}/tmp';
          CREATE TABLE numbers (
-           n BIGINT, id AS MOD(n * 2654435761, 60000), ts AS TO_TIMESTAMP_LTZ(n, 3), v AS MOD(n, 1000),
+           n BIGINT, id AS MOD(n * 2654435761, {keys}), ts AS TO_TIMESTAMP_LTZ({time}, 3), v AS MOD(n, 1000),
            s AS LPAD(CAST(MOD(n * 31, 97) AS STRING), 60, '-'), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
          ) WITH ('connector' = 'datagen', 'rows-per-second' = '100000000',
-           'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '299999');
+           'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{}');
          CREATE TABLE totals (id BIGINT, w TIMESTAMP(3), c BIGINT, s BIGINT, m STRING)
          WITH ('connector' = 'filesystem', 'path' = '{folder}/out', 'format' = 'csv');
-         INSERT INTO totals SELECT id, window_start, COUNT(*), SUM(v), MAX(s)
-         FROM TABLE({window}) GROUP BY id, window_start, window_end;"
+         INSERT INTO totals {select};",
+        rows - 1
     )
 }
 
@@ -39,12 +63,12 @@ struct Job {
 }
 
 impl Job {
-    fn new(backend: &str, window: &str, settings: &str) -> Job {
+    fn new(backend: &str, query: &Query, settings: &str) -> Job {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("tmp")).unwrap();
         let settings = settings.replace("{folder}", &folder.path().display().to_string());
         let path = folder.path().join("job.sql");
-        std::fs::write(&path, settings + &script(folder.path(), backend, window)).unwrap();
+        std::fs::write(&path, settings + &script(folder.path(), backend, query)).unwrap();
         Job { folder, script: path }
     }
 
@@ -111,13 +135,13 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[track_caller]
-fn same_rows(window: &str) {
-    let memory = Job::new("hashmap", window, "");
+fn same_rows(query: &Query) {
+    let memory = Job::new("hashmap", query, "");
     memory.finish("1");
     let expected = memory.rows();
     assert!(expected.len() > 100_000, "{} rows", expected.len());
 
-    let disk = Job::new("rocksdb", window, "");
+    let disk = Job::new("rocksdb", query, "");
     let mut process = disk.start("1");
     let mut has_left_memory = false;
     wait_until("the job ends", || {
@@ -131,7 +155,7 @@ fn same_rows(window: &str) {
     let checkpoints = "SET 'execution.checkpointing.interval' = '100ms';
          SET 'execution.checkpointing.dir' = '{folder}/checkpoints';
          SET 'execution.checkpointing.externalized-checkpoint-retention' = 'RETAIN_ON_CANCELLATION';\n";
-    let killed = Job::new("rocksdb", window, checkpoints);
+    let killed = Job::new("rocksdb", query, checkpoints);
     for kill in 0..KILLS {
         let before = killed.latest();
         let mut process = killed.start(["1", "2"][kill % 2]);
@@ -150,15 +174,28 @@ fn same_rows(window: &str) {
 
 #[test]
 fn tumbling_windows() {
-    same_rows("TUMBLE(TABLE numbers, DESCRIPTOR(ts), INTERVAL '100' SECOND)");
+    same_rows(&totals("TUMBLE(TABLE numbers, DESCRIPTOR(ts), INTERVAL '100' SECOND)"));
 }
 
 #[test]
 fn hopping_windows() {
-    same_rows("HOP(TABLE numbers, DESCRIPTOR(ts), INTERVAL '50' SECOND, INTERVAL '100' SECOND)");
+    same_rows(&totals("HOP(TABLE numbers, DESCRIPTOR(ts), INTERVAL '50' SECOND, INTERVAL '100' SECOND)"));
 }
 
 #[test]
 fn cumulating_windows() {
-    same_rows("CUMULATE(TABLE numbers, DESCRIPTOR(ts), INTERVAL '50' SECOND, INTERVAL '100' SECOND)");
+    same_rows(&totals("CUMULATE(TABLE numbers, DESCRIPTOR(ts), INTERVAL '50' SECOND, INTERVAL '100' SECOND)"));
+}
+
+#[test]
+fn session_windows() {
+    same_rows(&sessions(
+        800_000,
+        "SELECT id, window_start, COUNT(*), SUM(v), MAX(s) FROM TABLE({sessions}) GROUP BY id, window_start, window_end",
+    ));
+}
+
+#[test]
+fn rows_of_sessions() {
+    same_rows(&sessions(400_000, "SELECT id, window_start, n, v, s FROM TABLE({sessions})"));
 }

@@ -6,7 +6,7 @@ use tidegate_api::config::Configuration;
 use tidegate_api::connector::{ConnectorRegistry, Source};
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
-use tidegate_api::{Error, Result, WindowKind};
+use tidegate_api::{Error, Result};
 use tidegate_checkpoint::options::{Backend, CheckpointOptions, StorageKind, default_dir};
 use tidegate_checkpoint::restart::RestartStrategy;
 use tidegate_checkpoint::storage::Stores;
@@ -148,11 +148,6 @@ impl LocalCluster {
         if !checkpoints.without_effect.is_empty() && takes_checkpoints {
             notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
         }
-        if checkpoints.backend == Backend::Disk && graph.nodes.iter().any(|node| has_sessions(&node.spec)) {
-            notices.warn(
-                "'state.backend.type' asks for state on disk; session windows keep theirs in memory in this release",
-            );
-        }
         if resumed.is_none() {
             // What was allowed once is not asked again: a job must come back when Kafka is away.
             preflight(&graph, &self.options)?.into_iter().for_each(|warning| notices.warn(warning));
@@ -190,15 +185,6 @@ impl LocalCluster {
     pub fn job(&self, id: &str) -> Option<JobHandle> {
         self.jobs().into_iter().find(|job| job.id().as_str() == id)
     }
-}
-
-fn has_sessions(spec: &OperatorSpec) -> bool {
-    let window = match spec {
-        OperatorSpec::WindowAggregate(spec) => &spec.window,
-        OperatorSpec::WindowTableFunction { window, .. } => window,
-        _ => return false,
-    };
-    matches!(window.kind, WindowKind::Session { .. })
 }
 
 /// Has all sinks ask their external systems, at once, for it may take them seconds.

@@ -421,7 +421,7 @@ impl Operator for GlobalWindowAggregate {
         }
         let progress = Progress { floor: self.floor, ..Progress::of(self.watermark) };
         match saved.room {
-            Some(_) => progress.with_open(&saved.slices, open).save(),
+            Some(_) => progress.with_open(&saved.slices.keyed, open).save(),
             None => progress.save(),
         }
     }

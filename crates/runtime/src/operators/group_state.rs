@@ -45,6 +45,7 @@ impl GroupState {
             key: Schema::new(keys.iter().chain(more).cloned().collect()),
             partitioned: keys.len(),
             value: Schema::new(value),
+            is_list: false,
         };
         let table_bytes = states.table_bytes();
         Ok(states.keyed(layout)?.map(|keyed| GroupState { keyed, widths, table_bytes }))

@@ -15,6 +15,7 @@ mod local_window;
 mod progress;
 mod recency;
 mod session_aggregate;
+mod session_index;
 mod session_tvf;
 mod sessions;
 mod stored_fire;

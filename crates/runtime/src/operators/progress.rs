@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_api::{Error, Result, Timestamp, Watermark};
-use tidegate_state::KeyGroupRange;
+use tidegate_state::{KeyGroupRange, Namespace};
 
 use super::group_set::GroupSet;
 use super::group_state::{GroupState, numbers};
+use crate::state::KeyedState;
 
 /// How far a subtask of a window operator has come; part of a checkpoint, so that what was late stays late
 /// and no window fires twice.
@@ -19,6 +20,12 @@ pub(super) struct Progress {
     /// What is open, if groups may leave memory: a restored operator need not read its state to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) open: Option<OpenSets>,
+    /// The number of the next row, if rows are numbered in the order of their arrival.
+    #[serde(default)]
+    pub(super) next_number: i64,
+    /// Whether all that was restored comes from operators whose groups may leave memory.
+    #[serde(skip)]
+    pub(super) is_on_disk: bool,
 }
 
 /// The group sets of a subtask.
@@ -47,6 +54,17 @@ impl OpenSet {
         OpenSet { state: state.keyed.name().to_owned(), namespace, more, groups, rows: set.rows() }
     }
 
+    /// All groups of a state.
+    pub(super) fn whole(state: &KeyedState, groups: u64) -> OpenSet {
+        let name = state.name().to_owned();
+        OpenSet { state: name, namespace: Namespace::GLOBAL.0, more: Vec::new(), groups, rows: 0 }
+    }
+
+    /// Number of groups.
+    pub(super) fn groups(&self) -> u64 {
+        self.groups
+    }
+
     /// Leaves its groups where they are.
     pub(super) fn leave_cold(&self, set: &mut GroupSet) {
         set.add_cold(self.groups, self.rows);
@@ -56,12 +74,12 @@ impl OpenSet {
 impl Progress {
     /// Progress without windows that fire by a floor.
     pub(super) fn of(watermark: Watermark) -> Progress {
-        Progress { watermark, floor: Timestamp::MIN, open: None }
+        Progress { watermark, floor: Timestamp::MIN, open: None, next_number: 0, is_on_disk: false }
     }
 
     /// With what is open in the key groups of `state`.
-    pub(super) fn with_open(self, state: &GroupState, sets: Vec<OpenSet>) -> Progress {
-        Progress { open: Some(OpenSets { key_groups: state.keyed.owned(), sets }), ..self }
+    pub(super) fn with_open(self, state: &KeyedState, sets: Vec<OpenSet>) -> Progress {
+        Progress { open: Some(OpenSets { key_groups: state.owned(), sets }), ..self }
     }
 
     pub(super) fn save(self) -> Result<serde_json::Value> {
@@ -77,21 +95,23 @@ impl Progress {
         Ok(Progress {
             watermark: all.iter().map(|p| p.watermark).min().unwrap_or(Watermark::MIN),
             floor: all.iter().map(|p| p.floor).min().unwrap_or(Timestamp::MIN),
+            next_number: all.iter().map(|p| p.next_number).max().unwrap_or(0),
+            is_on_disk: !all.is_empty() && all.iter().all(|p| p.open.is_some()),
             open: if all.len() == 1 { all.remove(0).open } else { None },
         })
+    }
+
+    /// What is open in this state, if it was saved by a subtask of the same key groups.
+    pub(super) fn saved_in(&self, state: &KeyedState) -> Option<Vec<OpenSet>> {
+        let open = self.open.as_ref().filter(|open| open.key_groups == state.owned())?;
+        let name = state.name();
+        Some(open.sets.iter().filter(|set| set.state == name).cloned().collect())
     }
 
     /// What is open in this state: as it was saved by a subtask of the same key groups, or else as the state's
     /// rows say.
     pub(super) fn open_in(&self, state: &GroupState) -> Result<Vec<OpenSet>> {
-        let saved = self.open.as_ref().filter(|open| open.key_groups == state.keyed.owned());
-        match saved {
-            Some(open) => {
-                let name = state.keyed.name();
-                Ok(open.sets.iter().filter(|set| set.state == name).cloned().collect())
-            }
-            None => count(state),
-        }
+        self.saved_in(&state.keyed).map_or_else(|| count(state), Ok)
     }
 }
 

@@ -76,6 +76,11 @@ pub(super) struct GroupSize {
 }
 
 impl GroupSize {
+    /// The average as it was seen last, 0 before.
+    pub(super) fn last(&self) -> usize {
+        self.bytes
+    }
+
     /// The average in bytes over `groups` groups; `save` gives what some of them would save. A sample is taken
     /// when the table has grown or shrunk, and now and then because groups grow.
     pub(super) fn average(
@@ -99,17 +104,18 @@ impl GroupSize {
 /// What the values of a column take as an accumulator holds them, with the slack of growing vectors.
 fn held_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {
-        DataType::Utf8 | DataType::Binary => sliced_bytes(column) + VALUE_BYTES * column.len(),
+        DataType::Utf8 | DataType::Binary => column_bytes(column) + VALUE_BYTES * column.len(),
         DataType::List(_) | DataType::Map(_, _) => {
             let data = column.to_data();
             let values: usize = data.child_data().iter().map(|child| child.len()).sum();
-            2 * sliced_bytes(column) + VALUE_BYTES * (column.len() + values)
+            2 * column_bytes(column) + VALUE_BYTES * (column.len() + values)
         }
-        _ => sliced_bytes(column) * 3 / 2,
+        _ => column_bytes(column) * 3 / 2,
     }
 }
 
-fn sliced_bytes(column: &ArrayRef) -> usize {
+/// What the values of a column take.
+pub(super) fn column_bytes(column: &ArrayRef) -> usize {
     column.to_data().get_slice_memory_size().unwrap_or(0)
 }
 
@@ -133,12 +139,17 @@ impl Room {
     /// These rows came in; true if it is time to look how large the tables are.
     pub(super) fn added(&mut self, batch: &tidegate_api::Batch) -> bool {
         let columns = batch.columns.columns().iter();
-        self.added += columns.map(sliced_bytes).sum::<usize>() + ROW_BYTES * batch.num_rows();
+        self.added += columns.map(column_bytes).sum::<usize>() + ROW_BYTES * batch.num_rows();
         let is_due = self.added > self.budget_bytes / UNSEEN;
         if is_due {
             self.added = 0;
         }
         is_due
+    }
+
+    /// The memory in bytes there is in all.
+    pub(super) fn budget_bytes(&self) -> usize {
+        self.budget_bytes
     }
 
     /// How many of `groups` groups may stay, if tables of `bytes` bytes are too large: half of what would fit,

@@ -1,23 +1,24 @@
 //! Aggregates over session windows.
 
-use std::collections::HashSet;
+mod saved;
+
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::ArrayRef;
 use arrow::datatypes::Schema as ArrowSchema;
 use tidegate_api::graph::{WindowAggregateSpec, WindowInput};
 use tidegate_api::{Batch, Error, Field, Result, Schema, Timestamp, Watermark};
-use tidegate_state::Namespace;
-use tidegate_window::{TimeWindow, WindowAssigner};
+use tidegate_window::WindowAssigner;
 
 use super::aggregates::{Accumulators, AggregateSet, BATCH_ROWS, Rows, column_types, output_batch};
 use super::event_time::{LateCount, RowTimes, assigner, window_columns};
-use super::group_state::{GroupState, bigint, numbers};
-use super::progress::Progress;
-use super::sessions::{Placed, Session, SessionTracker};
+use super::progress::{OpenSet, Progress};
+use super::recency::{GroupSize, Recency};
+use super::sessions::{Placed, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
 use crate::state::Changes;
 use crate::window_board::{OpenRows, WindowBoard};
+use saved::Saved;
 
 /// See the module.
 pub(super) struct SessionAggregate {
@@ -35,15 +36,13 @@ pub(super) struct SessionAggregate {
     board: Arc<WindowBoard>,
     schema: Arc<ArrowSchema>,
     saved: Option<Saved>,
+    /// How often keys are met, if they may leave memory.
+    recency: Recency,
+    size: GroupSize,
+    /// The watermark at hand, and the sessions it has closed so far.
+    advancing: Option<(Watermark, u64)>,
     /// Slots that changed since sessions were last saved.
     changes: Changes,
-}
-
-/// Where sessions are saved: by key and start, with their end beside what their accumulators hold.
-struct Saved {
-    state: GroupState,
-    /// Key numbers and starts of the sessions that are in the state.
-    names: HashSet<(u32, Timestamp)>,
 }
 
 impl SessionAggregate {
@@ -59,11 +58,12 @@ impl SessionAggregate {
         let windows = assigner(&spec.window)?;
         let set = AggregateSet::new(spec.aggregates.clone(), ctx.functions.clone(), spec.updating_input);
         let keys: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
-        let (start, end) = (bigint("session_start"), bigint("session_end"));
-        let state = GroupState::open(&ctx.states, "sessions", &keys, &[start], &[end], &set)?;
-        let saved = state.map(|state| Saved { state, names: HashSet::new() });
+        let saved = Saved::open(&ctx.states, &keys, &windows, &set)?;
         Ok(SessionAggregate {
             changes: Changes::new(saved.is_some()),
+            recency: Recency::new(saved.as_ref().is_some_and(|saved| saved.room.is_some())),
+            size: GroupSize::default(),
+            advancing: None,
             saved,
             times: RowTimes::new(time_column, &windows),
             keys: spec.keys.clone(),
@@ -84,7 +84,12 @@ impl SessionAggregate {
         let rows = |slot: u32| self.row_counts.get(slot as usize).copied().unwrap_or(0);
         let open =
             self.sessions.by_end().map(|s| OpenRows { start: s.window.start, end: s.window.end, rows: rows(s.slot) });
-        self.board.publish(self.sessions.live(), open);
+        self.board.publish(self.open() as usize, open);
+    }
+
+    /// Number of live sessions, in memory or not.
+    fn open(&self) -> u64 {
+        self.sessions.live() as u64 + self.saved.as_ref().map_or(0, |saved| saved.index.cold())
     }
 
     /// Adds rows that are placed but not yet in their accumulators.
@@ -118,72 +123,32 @@ impl SessionAggregate {
         Ok(())
     }
 
-    /// Writes the sessions that changed, and removes those that are over or begin elsewhere now.
-    fn save(&mut self) -> Result<()> {
-        let Some(saved) = &mut self.saved else { return Ok(()) };
-        let changed: HashSet<u32> = self.changes.take().into_iter().collect();
-        let name = |s: &Session| (s.key, s.window.start);
-        let live: Vec<Session> = self.sessions.by_end().collect();
-        let names: HashSet<(u32, Timestamp)> = live.iter().map(name).collect();
-        let is_new = |s: &&Session| changed.contains(&s.slot) || !saved.names.contains(&name(s));
-        let write: Vec<Session> = live.iter().filter(is_new).copied().collect();
-        let gone: Vec<(u32, Timestamp)> = saved.names.difference(&names).copied().collect();
-        for gone in gone.chunks(BATCH_ROWS) {
-            let mut keys = self.sessions.keys(gone.iter().map(|(key, _)| *key))?;
-            keys.push(Arc::new(Int64Array::from_iter_values(gone.iter().map(|(_, start)| *start))));
-            saved.state.keyed.remove(Namespace::GLOBAL, &keys, gone.len())?;
+    /// Goes on with the watermark at hand: fires sessions, or sends the watermark on if none are left.
+    fn advance(&mut self, out: &mut Output) -> Result<()> {
+        let Some((watermark, mut closed)) = self.advancing.take() else { return Ok(()) };
+        let until = self.fetch_due(watermark)?;
+        let mut over = self.sessions.fired(&self.windows, watermark, until.unwrap_or(Timestamp::MAX));
+        over.retain(|s| self.row_counts[s.slot as usize] != 0);
+        for chunk in over.chunks(BATCH_ROWS) {
+            let slots: Vec<u32> = chunk.iter().map(|s| s.slot).collect();
+            let mut columns = self.sessions.key_columns(chunk)?;
+            columns.extend(self.accumulators.results(&slots)?);
+            columns.extend(window_columns(&self.windows, chunk.iter().map(|s| s.window)));
+            out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
         }
-        let column = |sessions: &[Session], f: &dyn Fn(&Session) -> i64| -> ArrayRef {
-            Arc::new(Int64Array::from_iter_values(sessions.iter().map(f)))
-        };
-        for sessions in write.chunks(BATCH_ROWS) {
-            let mut keys = self.sessions.key_columns(sessions)?;
-            keys.push(column(sessions, &|s| s.window.start));
-            let mut values = self.accumulators.save(&sessions.iter().map(|s| s.slot).collect::<Vec<_>>())?;
-            values.push(column(sessions, &|s| self.row_counts[s.slot as usize]));
-            values.push(column(sessions, &|s| s.window.end));
-            saved.state.keyed.write(Namespace::GLOBAL, &keys, &values, sessions.len())?;
+        closed += over.len() as u64;
+        self.forget_dead()?;
+        if until.is_some() {
+            self.advancing = Some((watermark, closed));
+            return self.make_room();
         }
-        saved.names = names;
-        Ok(())
-    }
-
-    /// Adds sessions that were saved.
-    fn load(&mut self, saved: &mut Saved, keys: &[ArrayRef], values: &[ArrayRef]) -> Result<()> {
-        let (starts, ends) = (numbers(keys.last())?, numbers(values.last())?);
-        let accumulated = &values[..values.len() - 1];
-        let row_counts = numbers(accumulated.last())?;
-        let mut numbers = Vec::new();
-        self.sessions.intern(&keys[..keys.len() - 1], starts.len(), &mut numbers)?;
-        let windows = starts.values().iter().zip(ends.values()).map(|(start, end)| TimeWindow::new(*start, *end));
-        let mut slots = Vec::with_capacity(numbers.len());
-        for (key, window) in numbers.into_iter().zip(windows) {
-            slots.push(self.sessions.add(key, window));
-            saved.names.insert((key, window.start));
+        self.forget_timers(watermark)?;
+        if closed > 0 {
+            self.show();
         }
-        self.row_counts.extend(row_counts.values());
-        let held = &accumulated[..accumulated.len() - 1];
-        self.accumulators.load(held, saved.state.widths(), &slots, self.sessions.slots())
-    }
-
-    fn forget_dead(&mut self) -> Result<()> {
-        if !self.sessions.is_sparse() {
-            return Ok(());
-        }
-        // What has changed is known by numbers that end here.
-        self.save()?;
-        self.changes.clear();
-        let old = self.sessions.renumber()?;
-        if let Some(saved) = &mut self.saved {
-            saved.names = self.sessions.by_end().map(|s| (s.key, s.window.start)).collect();
-        }
-        let mut fresh = self.set.accumulators()?;
-        let new: Vec<u32> = (0..old.len() as u32).collect();
-        if !old.is_empty() {
-            fresh.merge_from(&self.accumulators, &old, &new, new.len())?;
-        }
-        self.row_counts = old.iter().map(|slot| self.row_counts[*slot as usize]).collect();
-        self.accumulators = fresh;
+        self.board.passed(watermark, closed);
+        self.watermark = watermark;
+        out.watermark(watermark);
         Ok(())
     }
 }
@@ -193,7 +158,10 @@ impl Operator for SessionAggregate {
         let local = self.times.local(&batch)?;
         let key_columns: Vec<ArrayRef> = self.keys.iter().map(|k| batch.columns.column(*k).clone()).collect();
         let mut keys = Vec::new();
+        let known = self.sessions.known();
         self.sessions.intern(&key_columns, batch.num_rows(), &mut keys)?;
+        self.fetch_new(known)?;
+        self.recency.touch(&keys, self.sessions.known());
         let mut placed = Vec::with_capacity(keys.len());
         for (row, (key, local)) in keys.into_iter().zip(local).enumerate() {
             match self.sessions.place(&self.windows, key, local, self.watermark) {
@@ -209,48 +177,37 @@ impl Operator for SessionAggregate {
         }
         self.apply(&batch, &mut placed)?;
         self.show();
-        Ok(())
+        let room = self.saved.as_mut().and_then(|saved| saved.room.as_mut());
+        if room.is_some_and(|room| room.added(&batch)) { self.make_room() } else { Ok(()) }
     }
 
     fn process_watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<()> {
-        let mut over = self.sessions.fired(&self.windows, watermark);
-        over.retain(|s| self.row_counts[s.slot as usize] != 0);
-        for chunk in over.chunks(BATCH_ROWS) {
-            let slots: Vec<u32> = chunk.iter().map(|s| s.slot).collect();
-            let mut columns = self.sessions.key_columns(chunk)?;
-            columns.extend(self.accumulators.results(&slots)?);
-            columns.extend(window_columns(&self.windows, chunk.iter().map(|s| s.window)));
-            out.batch(Batch::inserts(output_batch(&self.schema, columns, chunk.len())?));
-        }
-        self.forget_dead()?;
-        if !over.is_empty() {
-            self.show();
-        }
-        self.board.passed(watermark, over.len() as u64);
-        self.watermark = watermark;
-        out.watermark(watermark);
-        Ok(())
+        self.advancing = Some((watermark, 0));
+        self.advance(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<bool> {
+        let is_left = self.advancing.is_some();
+        self.advance(out)?;
+        Ok(is_left)
     }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
-        if self.saved.is_none() {
-            return Ok(serde_json::Value::Null);
-        }
         self.save()?;
-        Progress::of(self.watermark).save()
+        let Some(saved) = &self.saved else { return Ok(serde_json::Value::Null) };
+        let progress = Progress::of(self.watermark);
+        match saved.room {
+            Some(_) => {
+                progress.with_open(&saved.state.keyed, vec![OpenSet::whole(&saved.state.keyed, self.open())]).save()
+            }
+            None => progress.save(),
+        }
     }
 
     fn restore(&mut self, subtasks: &[serde_json::Value]) -> Result<()> {
-        let Some(mut saved) = self.saved.take() else { return Ok(()) };
-        let mut rows = Vec::new();
-        saved.state.read_all(|_, keys, values| {
-            rows.push((keys, values));
-            Ok(())
-        })?;
-        let loaded = rows.into_iter().try_for_each(|(keys, values)| self.load(&mut saved, &keys, &values));
-        self.saved = Some(saved);
-        loaded?;
-        self.watermark = Progress::restore(subtasks)?.watermark;
+        let progress = Progress::restore(subtasks)?;
+        self.load(&progress)?;
+        self.watermark = progress.watermark;
         self.show();
         Ok(())
     }

@@ -37,6 +37,10 @@ struct KeySessions {
     slots: Vec<u32>,
 }
 
+/// What a session takes beside its key and what it holds: bounds and slot in vectors of their own, its timer,
+/// its name among those that are saved.
+const SESSION_BYTES: usize = 160;
+
 /// The live sessions of all keys.
 pub(super) struct SessionTracker {
     gap: i64,
@@ -70,6 +74,22 @@ impl SessionTracker {
     /// The key columns of these sessions.
     pub(super) fn key_columns(&self, sessions: &[Session]) -> Result<Vec<ArrayRef>> {
         self.keys(sessions.iter().map(|s| s.key))
+    }
+
+    /// How many keys have numbers, whether they have sessions or not.
+    pub(super) fn known(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The live sessions of a key, the earliest first.
+    pub(super) fn of_key(&self, key: u32) -> impl Iterator<Item = Session> {
+        let KeySessions { windows, slots } = &self.keys[key as usize];
+        windows.iter().zip(slots).map(move |(window, slot)| Session { key, slot: *slot, window: *window })
+    }
+
+    /// About the memory it takes, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.keys.len() * size_of::<KeySessions>() + self.live() * SESSION_BYTES
     }
 
     /// The columns of these keys.
@@ -141,11 +161,11 @@ impl SessionTracker {
         slot
     }
 
-    /// Takes out the sessions that are over, in the order of their ends.
-    pub(super) fn fired(&mut self, windows: &WindowAssigner, watermark: Watermark) -> Vec<Session> {
+    /// Takes out the sessions that are over and end at `until` at the latest, in the order of their ends.
+    pub(super) fn fired(&mut self, windows: &WindowAssigner, watermark: Watermark, until: Timestamp) -> Vec<Session> {
         let mut over = Vec::new();
         while let Some((end, key, start)) = self.timers.first().copied() {
-            if !windows.is_fired(end, watermark.timestamp()) {
+            if end > until || !windows.is_fired(end, watermark.timestamp()) {
                 break;
             }
             self.timers.pop_first();
@@ -164,15 +184,18 @@ impl SessionTracker {
         self.slots().max(self.table.len()) > 2 * self.live() + 4_096 || (self.live() == 0 && self.slots > 0)
     }
 
-    /// Renumbers keys and slots from 0, forgetting dead ones. Returns the old slot of each new one.
-    pub(super) fn renumber(&mut self) -> Result<Vec<u32>> {
-        let alive: Vec<u32> =
-            (0..self.keys.len() as u32).filter(|k| !self.keys[*k as usize].slots.is_empty()).collect();
-        let columns = self.table.keys(&alive)?;
+    /// The keys that have sessions.
+    pub(super) fn alive(&self) -> Vec<u32> {
+        (0..self.keys.len() as u32).filter(|k| !self.keys[*k as usize].slots.is_empty()).collect()
+    }
+
+    /// Keeps these keys only, and numbers them and their slots from 0. Returns the old slot of each new one.
+    pub(super) fn renumber(&mut self, kept: &[u32]) -> Result<Vec<u32>> {
+        let columns = self.table.keys(kept)?;
         self.table = GroupTable::new(&self.key_types)?;
         let mut numbers = Vec::new();
-        self.table.intern(&columns, alive.len(), &mut numbers)?;
-        let mut keys: Vec<KeySessions> = alive.iter().map(|k| std::mem::take(&mut self.keys[*k as usize])).collect();
+        self.table.intern(&columns, kept.len(), &mut numbers)?;
+        let mut keys: Vec<KeySessions> = kept.iter().map(|k| std::mem::take(&mut self.keys[*k as usize])).collect();
         self.timers.clear();
         let mut old_slots = Vec::new();
         for (key, sessions) in keys.iter_mut().enumerate() {

@@ -283,7 +283,7 @@ impl Operator for WindowAggregate {
             open.push(OpenSet::new(state, *end, vec![*start], groups));
         }
         let progress = Progress::of(self.watermark);
-        if self.room.is_some() { progress.with_open(state, open).save() } else { progress.save() }
+        if self.room.is_some() { progress.with_open(&state.keyed, open).save() } else { progress.save() }
     }
 
     fn save_some(&mut self, most: usize) -> Result<bool> {

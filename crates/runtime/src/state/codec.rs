@@ -14,6 +14,8 @@
 //! ROW                             each field as a column
 //! ```
 //!
+//! An element of a list is its length as a varint, and a row.
+//!
 //! A row that ends early has NULL in the columns that are missing, so that columns can be added at the end.
 
 use std::sync::Arc;
@@ -47,6 +49,30 @@ macro_rules! each_primitive {
 /// Appends row `row` of these columns to `into`.
 pub(crate) fn encode_row(columns: &[ArrayRef], row: usize, into: &mut Vec<u8>) -> Result<()> {
     columns.iter().try_for_each(|column| encode(column.as_ref(), row, into))
+}
+
+/// Appends row `row` of these columns as an element of a list: its length, then the row.
+pub(crate) fn encode_list_row(
+    columns: &[ArrayRef],
+    row: usize,
+    scratch: &mut Vec<u8>,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    scratch.clear();
+    encode_row(columns, row, scratch)?;
+    put_bytes(scratch, into);
+    Ok(())
+}
+
+/// The first column of an encoded row: a BIGINT that is not NULL.
+pub(crate) fn first_number(row: &[u8]) -> Result<i64> {
+    match row.split_first() {
+        Some((&VALUE, rest)) => {
+            let number = rest.first_chunk().ok_or_else(|| damaged("it ends early"))?;
+            Ok(i64::from_le_bytes(*number))
+        }
+        _ => Err(damaged("its first column is missing")),
+    }
 }
 
 fn encode(column: &dyn Array, row: usize, into: &mut Vec<u8>) -> Result<()> {
@@ -133,6 +159,16 @@ impl RowDecoder {
         }
         self.rows += 1;
         if bytes.rest.is_empty() { Ok(()) } else { Err(damaged("bytes are left behind the last column")) }
+    }
+
+    /// Adds the rows of a list, elements one after the other; returns how many there are.
+    pub(crate) fn read_elements(&mut self, bytes: &[u8]) -> Result<usize> {
+        let (mut bytes, mut rows) = (Bytes { rest: bytes }, 0);
+        while !bytes.rest.is_empty() {
+            self.read(bytes.bytes()?)?;
+            rows += 1;
+        }
+        Ok(rows)
     }
 
     /// Rows read since the last [`RowDecoder::finish`].

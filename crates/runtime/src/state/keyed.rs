@@ -12,7 +12,7 @@ use tidegate_state::{
 };
 
 use super::asked::AskedSnapshot;
-use super::codec::{RowDecoder, encode_row};
+use super::codec::{RowDecoder, encode_list_row, encode_row, first_number};
 use crate::exchange::KeyHasher;
 
 /// Rows read at a time.
@@ -30,6 +30,15 @@ pub(crate) struct KeyedLayout {
     pub partitioned: usize,
     /// Value columns. Their names say what they mean.
     pub value: Schema,
+    /// Whether a key has a list of rows, which grows at its end, and not one.
+    pub is_list: bool,
+}
+
+impl KeyedLayout {
+    /// Adds the rows of a key to `values`; returns how many there are.
+    fn decode(&self, bytes: &[u8], values: &mut RowDecoder) -> Result<usize> {
+        if self.is_list { values.read_elements(bytes) } else { values.read(bytes).map(|()| 1) }
+    }
 }
 
 /// Rows by key, in a store of runs.
@@ -132,6 +141,44 @@ impl KeyedState {
         self.now_ms = now_ms;
     }
 
+    /// Adds rows to the lists of their keys, in this order.
+    pub(crate) fn append(
+        &mut self,
+        namespace: Namespace,
+        keys: &[ArrayRef],
+        values: &[ArrayRef],
+        rows: usize,
+    ) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let groups = self.key_groups(keys, rows)?;
+        let (mut bytes, mut encoded, mut scratch) = (Vec::new(), Vec::with_capacity(rows), Vec::new());
+        for (row, group) in groups.into_iter().enumerate() {
+            let start = bytes.len();
+            bytes.extend_from_slice(&group.to_be_bytes());
+            encode_row(keys, row, &mut bytes)?;
+            let middle = bytes.len();
+            encode_list_row(values, row, &mut scratch, &mut bytes)?;
+            encoded.push((start..middle, middle..bytes.len()));
+        }
+        // Stable: rows of a key stay in their order.
+        encoded.sort_by(|a, b| bytes[a.0.clone()].cmp(&bytes[b.0.clone()]));
+        let mut batch = WriteBatch::with_capacity(rows, bytes.len());
+        for list in encoded.chunk_by(|a, b| bytes[a.0.clone()] == bytes[b.0.clone()]) {
+            let elements = match list {
+                [(_, one)] => &bytes[one.clone()],
+                _ => {
+                    scratch.clear();
+                    list.iter().for_each(|(_, element)| scratch.extend_from_slice(&bytes[element.clone()]));
+                    &scratch
+                }
+            };
+            batch.push(&bytes[list[0].0.clone()], Entry::append(elements, list.len() as u32)).map_err(failed)?;
+        }
+        self.lock().write(namespace, batch).map_err(failed)
+    }
+
     /// Puts rows of distinct keys in the place of what was there.
     pub(crate) fn write(
         &mut self,
@@ -208,7 +255,7 @@ impl KeyedState {
         Ok(groups)
     }
 
-    /// Looks up rows by distinct keys.
+    /// Looks up rows by distinct keys. All rows of a list are found under its key, one after the other.
     pub(crate) fn get(&mut self, namespace: Namespace, keys: &[ArrayRef], rows: usize) -> Result<Found> {
         let stored = self.restored_values.as_ref().unwrap_or(&self.layout.value);
         let mut values = RowDecoder::new(&types(stored))?;
@@ -228,9 +275,10 @@ impl KeyedState {
         let mut answer = |index: usize, value: Option<Value<'_>>| {
             let Some(value) = value else { return };
             if outcome.is_ok() {
-                outcome = values.read(value.bytes);
-                found.push(scratch.rows[index].row);
-                expires_ms.push(value.expires_ms);
+                outcome = self.layout.decode(value.bytes, &mut values).map(|rows| {
+                    found.extend(std::iter::repeat_n(scratch.rows[index].row, rows));
+                    expires_ms.extend(std::iter::repeat_n(value.expires_ms, rows));
+                });
             }
         };
         let asked = self.lock().get(namespace, &sorted, self.now_ms, &mut answer);
@@ -273,9 +321,10 @@ impl KeyedState {
         let mut outcome = Ok(());
         let scanned = self.lock().scan(namespace, &key_groups.keys(), self.now_ms, &mut |key, value| {
             let row = || {
-                keys.read(key.get(2..).unwrap_or_default())?;
-                values.read(value.bytes)?;
-                expires_ms.push(value.expires_ms);
+                for _ in 0..self.layout.decode(value.bytes, &mut values)? {
+                    keys.read(key.get(2..).unwrap_or_default())?;
+                    expires_ms.push(value.expires_ms);
+                }
                 if keys.rows() < READ_ROWS {
                     return Ok(());
                 }
@@ -287,6 +336,42 @@ impl KeyedState {
         scanned.map_err(failed)?;
         outcome?;
         self.hand_over(&mut keys, &mut values, &mut expires_ms, &mut take)
+    }
+
+    /// Gives the keys of a namespace in their order, as bytes, each with its first value column, a BIGINT that is
+    /// not NULL. `take` must not use this state.
+    pub(crate) fn visit(&self, namespace: Namespace, mut take: impl FnMut(&[u8], i64)) -> Result<()> {
+        let mut outcome = Ok(());
+        let keys = KeyGroupRange::all().keys();
+        let scanned = self.lock().scan(namespace, &keys, self.now_ms, &mut |key, value| {
+            match first_number(value.bytes) {
+                Ok(number) => take(key, number),
+                Err(error) => outcome = Err(error),
+            }
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        scanned.map_err(failed)?;
+        outcome
+    }
+
+    /// The key columns of keys as [`KeyedState::visit`] gives them.
+    pub(crate) fn key_columns<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
+        let mut columns = RowDecoder::new(&types(&self.layout.key))?;
+        for key in keys {
+            columns.read(key.get(2..).unwrap_or_default())?;
+        }
+        columns.finish()
+    }
+
+    /// Writes what waits in memory to a file if that is due, on this thread: for a restore, when nobody else does.
+    pub(crate) fn flush_if_due(&self) -> Result<()> {
+        let mut store = self.lock();
+        while store.pressure().wants_flush {
+            let Some(job) = store.flush_job(self.now_ms) else { break };
+            let written = job.run().map_err(failed)?;
+            store.apply_flush(written).map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn hand_over(

@@ -108,8 +108,9 @@ impl OperatorStates {
     /// What the states opened so far contain, by name.
     pub(crate) fn schemas(&self) -> BTreeMap<String, StateSchema> {
         let schema = |open: OpenStore| {
-            let KeyedLayout { name, key, value, .. } = open.layout;
-            (name.to_owned(), StateSchema { kind: StateKind::Value, key, value })
+            let KeyedLayout { name, key, value, is_list, .. } = open.layout;
+            let kind = if is_list { StateKind::List } else { StateKind::Value };
+            (name.to_owned(), StateSchema { kind, key, value })
         };
         self.open().into_iter().map(schema).collect()
     }

@@ -94,8 +94,13 @@ impl Task {
     async fn carry_on(&mut self) -> Result<()> {
         while self.chain.resume()? {
             self.carry_out().await?;
+            self.keep_up().await?;
         }
         self.save_some()?;
+        self.keep_up().await
+    }
+
+    async fn keep_up(&mut self) -> Result<()> {
         match &self.checkpoints {
             Some(checkpoints) => checkpoints.keep_up().await,
             None => Ok(()),

@@ -7,6 +7,7 @@ mod groups;
 mod library;
 mod model;
 mod rescale;
+mod sessions;
 mod shares;
 mod stores;
 mod ttl;

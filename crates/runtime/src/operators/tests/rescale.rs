@@ -71,8 +71,9 @@ impl Parallel {
         self.subtasks = (0..parallelism).map(subtask).collect();
     }
 
-    /// Takes a checkpoint and goes on with this many subtasks; gives what the barrier pushed out.
-    fn rescale(&mut self, parallelism: usize) -> Vec<StreamElement> {
+    /// Takes a checkpoint and goes on with this many subtasks, whose tables have this much memory; gives what the
+    /// barrier pushed out.
+    fn rescale(&mut self, parallelism: usize, table_bytes: Option<usize>) -> Vec<StreamElement> {
         let (mut pushed, mut snapshots) = (Vec::new(), Vec::new());
         for Subtask { operator, states, groups } in &mut self.subtasks {
             let mut out = Output::default();
@@ -80,6 +81,7 @@ impl Parallel {
             pushed.extend(out.take());
             snapshots.push(self.stores.snapshot(operator.as_mut(), states, *groups));
         }
+        self.stores.limit(table_bytes);
         self.start(parallelism, Some(&snapshots));
         pushed
     }
@@ -127,24 +129,26 @@ impl Parallel {
     }
 }
 
-/// Runs a chain of operators, each over the output of the one before. `stops` are the parallelisms after some
-/// elements, by number.
+/// Before which element a chain stops, its parallelism from then on, and the memory of its tables.
+type Stop = (usize, usize, Option<usize>);
+
+/// Runs a chain of operators, each over the output of the one before.
 fn run(
     steps: &[Step],
     elements: &[StreamElement],
-    stops: &[(usize, usize)],
+    stops: &[Stop],
     first: usize,
     table_bytes: Option<usize>,
 ) -> (Vec<String>, Vec<u64>) {
     let mut chain: Vec<Parallel> = steps.iter().map(|step| Parallel::new(step, first, table_bytes)).collect();
     let mut out = Vec::new();
     for (i, element) in elements.iter().enumerate() {
-        for (_, parallelism) in stops.iter().filter(|(at, _)| *at == i) {
+        for (_, parallelism, table_bytes) in stops.iter().filter(|(at, _, _)| *at == i) {
             // The barrier passes one operator after the other, and what it pushes out goes before it.
             let mut pushed = Vec::new();
             for operator in &mut chain {
                 let mut next: Vec<StreamElement> = pushed.iter().flat_map(|e| operator.feed(e)).collect();
-                next.extend(operator.rescale(*parallelism));
+                next.extend(operator.rescale(*parallelism, *table_bytes));
                 pushed = next;
             }
             out.extend(pushed);
@@ -259,6 +263,11 @@ fn chain() -> impl Strategy<Value = (Vec<Step>, Option<WindowKind>)> {
     ]
 }
 
+/// The memory of tables: all there is, none, or some.
+fn memory() -> impl Strategy<Value = Option<usize>> {
+    prop_oneof![Just(None), Just(Some(0)), (500..20_000usize).prop_map(Some)]
+}
+
 /// Rows as a source of this delay sends them: cut where a window's answer changes, with their watermarks.
 fn stream(rows: &[Row], kind: Option<WindowKind>, delay: i64, size: usize) -> Vec<StreamElement> {
     let windows = kind.map(|kind| WindowSpec { kind, offset: 0, zone: None }.assigner().unwrap());
@@ -293,7 +302,7 @@ fn takes_back(steps: &[Step]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// However often, wherever and from and to whatever parallelism: rows and late rows are the same.
+    /// However often, wherever, from and to whatever parallelism and memory: rows and late rows are the same.
     #[test]
     fn no_parallelism_and_no_restore_shows(
         (steps, kind) in chain(),
@@ -301,8 +310,8 @@ proptest! {
         delay in 0..30i64,
         size in 1..12usize,
         first in 1..4usize,
-        stops in prop::collection::vec((0..60usize, 1..4usize), 0..6),
-        on_disk in any::<bool>(),
+        stops in prop::collection::vec((0..60usize, 1..4usize, memory()), 0..6),
+        table_bytes in memory(),
     ) {
         let mut at = -100;
         let mut held: Vec<Row> = Vec::new();
@@ -324,8 +333,8 @@ proptest! {
         }
         let elements = stream(&rows, kind, delay, size);
         let (wanted, late) = run(&steps, &elements, &[], 1, None);
-        let stops: Vec<(usize, usize)> = stops.into_iter().map(|(at, to)| (at % elements.len(), to)).collect();
-        let (restored, restored_late) = run(&steps, &elements, &stops, first, on_disk.then_some(0));
+        let stops: Vec<Stop> = stops.into_iter().map(|(at, to, bytes)| (at % elements.len(), to, bytes)).collect();
+        let (restored, restored_late) = run(&steps, &elements, &stops, first, table_bytes);
         prop_assert_eq!(restored, wanted);
         prop_assert_eq!(restored_late, late);
     }
@@ -335,7 +344,7 @@ proptest! {
     fn unnest_goes_on_anywhere(
         lists in prop::collection::vec(prop::option::of(prop::collection::vec(prop::option::of(0..9i64), 0..4)), 1..20),
         outer in any::<bool>(),
-        stops in prop::collection::vec((0..20usize, 1..4usize), 0..4),
+        stops in prop::collection::vec((0..20usize, 1..4usize, memory()), 0..4),
     ) {
         let list = LogicalType::new(TypeKind::Array(Box::new(LogicalType::new(TypeKind::BigInt))));
         let input = Schema::new(vec![column("id", TypeKind::BigInt), Field::new("l", list.clone())]);

@@ -45,6 +45,11 @@ impl SharedStores {
         SharedStores { table_bytes, ..SharedStores::default() }
     }
 
+    /// From the next subtasks on, tables have this much memory.
+    pub(super) fn limit(&mut self, table_bytes: Option<usize>) {
+        self.table_bytes = table_bytes;
+    }
+
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed) + 1
     }

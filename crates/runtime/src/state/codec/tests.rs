@@ -79,6 +79,11 @@ proptest! {
         for (before, after) in columns.iter().zip(&back) {
             prop_assert_eq!(before, after);
         }
+        let (mut list, mut scratch) = (Vec::new(), Vec::new());
+        (0..rows.len()).for_each(|row| encode_list_row(&columns, row, &mut scratch, &mut list).unwrap());
+        let mut decoder = RowDecoder::new(&types).unwrap();
+        prop_assert_eq!(decoder.read_elements(&list).unwrap(), rows.len());
+        prop_assert_eq!(decoder.finish().unwrap(), back);
     }
 
     #[test]
@@ -86,6 +91,8 @@ proptest! {
         let columns = columns(&[(Some(true), Some(7), Some(0.5), Some("x".into()), Some(vec![Some(1)]), Some(3))]);
         let types: Vec<DataType> = columns.iter().map(|c| c.data_type().clone()).collect();
         let _ = decoded(&types, std::slice::from_ref(&bytes));
+        let _ = RowDecoder::new(&types).unwrap().read_elements(&bytes);
+        let _ = first_number(&bytes);
         let mut row = encoded(&columns).remove(0);
         row.truncate(cut.index(row.len()));
         row.extend(bytes);
@@ -111,6 +118,13 @@ fn the_encoding_is_fixed() {
             "00 0100 00 0101000000000000000000000000000000".replace(' ', ""),
         ]
     );
+    let mut list = Vec::new();
+    (0..2).for_each(|row| encode_list_row(&columns[..2], row, &mut Vec::new(), &mut list).unwrap());
+    assert_eq!(list, [&[10, 1, 2, 1, 0, 0, 1, 3, b'n', 0xc3, 0xa9][..], &[3, 0, 1, 0][..]].concat());
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![-2]));
+    let row = encoded(&[number, columns[1].slice(0, 1)]).remove(0);
+    assert_eq!((first_number(&row).unwrap(), row.len()), (-2, 14));
+    assert!(first_number(&encoded(&columns)[1]).is_err());
 }
 
 #[test]
