@@ -19,6 +19,7 @@ use tidegate_runtime::{
 use tidegate_server::{Answer, ClusterAccess, Operations};
 use tidegate_sql::library::SqlFunctions;
 
+use crate::allocator;
 use crate::collect::CollectFactory;
 use crate::console::Console;
 use crate::job::stopping;
@@ -115,6 +116,7 @@ impl Engine {
     /// Starts a job.
     pub fn start(&self, graph: JobGraph) -> Result<Running> {
         let prints = prints(&graph);
+        allocator::suit(&graph.config);
         Ok(Running { job: self.cluster.submit(graph)?, prints })
     }
 
@@ -166,6 +168,7 @@ impl Engine {
         }
         let resumed = ResumedJob { id: id.clone(), restarts: record.restarts, savepoint: record.savepoint() };
         let started = record.graph().map_err(Error::job).and_then(|graph| {
+            allocator::suit(&graph.config);
             let prepared = self.cluster.prepare(graph, Some(resumed))?;
             let outlives = prepared.outlives_process();
             Ok((self.cluster.start(prepared)?, outlives))
@@ -243,6 +246,7 @@ impl ClusterAccess for Engine {
 
     fn submit(&self, graph: JobGraph, script: Option<String>) -> Result<String> {
         let prepared = self.cluster.prepare(graph.clone(), None)?;
+        allocator::suit(&graph.config);
         self.keep(&prepared, &graph, script)?;
         let job = self.cluster.start(prepared)?;
         let id = job.id().as_str().to_owned();

@@ -1,5 +1,6 @@
 //! The `tidegate` binary: reads the command line and wires the parts together.
 
+mod allocator;
 mod args;
 mod audit;
 mod broker;
@@ -34,9 +35,6 @@ use engine::Engine;
 use remote::Remote;
 use script::{Script, Target, Voice};
 use signals::Signals;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// What a shell sees of a program whose standard output was closed: 128 and the number of SIGPIPE.
 const EXIT_OUTPUT_CLOSED: u8 = 141;

@@ -31,8 +31,8 @@ pub(crate) struct Share {
 
 impl StateMemory {
     /// Divides `taskmanager.memory.managed.size`: an eighth for pages, the rest among the subtasks that keep
-    /// state. Of that, a quarter is for tables, whose rebuilding takes as much again (the new table, and what leaves
-    /// the old one), a quarter for batches, and the rest for what goes through merges and lookups.
+    /// state. Of that, three eighths are for tables, whose rebuilding takes half as much again, a quarter for
+    /// batches, and the rest for what goes through merges and lookups.
     pub(crate) fn new(options: &CheckpointOptions, graph: &JobGraph, plan: &ExecutionPlan) -> StateMemory {
         if options.backend == Backend::HashMap {
             return StateMemory { page_cache: PAGE_CACHE_BYTES, share: None };
@@ -42,7 +42,7 @@ impl StateMemory {
         let subtasks: usize = stateful.map(|(_, parallelism)| parallelism).sum();
         let whole = options.managed_bytes as usize;
         let part = (whole - whole / 8) / subtasks.max(1);
-        let share = Share { tables: (part / 4).max(LEAST_BYTES), batches: (part / 4).max(LEAST_BYTES) };
+        let share = Share { tables: (part / 8 * 3).max(LEAST_BYTES), batches: (part / 4).max(LEAST_BYTES) };
         StateMemory { page_cache: whole / 8, share: Some(share) }
     }
 

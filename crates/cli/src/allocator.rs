@@ -1,0 +1,44 @@
+//! The allocator, and when it gives memory back.
+#![allow(unsafe_code)] // One call into the allocator, which has no safe form.
+
+use tidegate_api::config::Configuration;
+use tidegate_checkpoint::options::{Backend, CheckpointOptions};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// `mi_option_purge_delay` of mimalloc's header: the crate has no name for it.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+/// After how long memory that was freed goes back to the system, in milliseconds. Mimalloc's second is worth some
+/// percent of speed; tables of state that are built anew all the time leave as much behind in it as they hold.
+const SOON_MS: i64 = 10;
+
+/// Keeps a process whose state is limited in memory to that limit. Any other job's memory stays as fast as can be.
+pub fn suit(config: &Configuration) {
+    // What is wrong with the options is said by whoever starts the job.
+    if CheckpointOptions::from_config(config).is_ok_and(|options| options.backend == Backend::Disk) {
+        give_back_soon();
+    }
+}
+
+fn give_back_soon() {
+    // SAFETY: sets a number in the allocator's table of options, atomically; it may be called at any time from any
+    // thread, and an option it does not have is ignored.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, SOON_MS as std::ffi::c_long) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_is_the_one_of_this_version() {
+        // SAFETY: reads a number.
+        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        assert_eq!(delay(), 1000, "mimalloc's own delay; if it is another one, look up the option's number anew");
+        suit(&Configuration::default());
+        assert_eq!(delay(), 1000);
+        give_back_soon();
+        assert_eq!(delay(), 10);
+    }
+}
