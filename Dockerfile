@@ -11,6 +11,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 FROM debian:bookworm-slim
 COPY --from=build /tidegate /usr/local/bin/tidegate
+# Whom to trust: checkpoints may lie on S3.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY examples /usr/share/tidegate/examples
 # The broker's data and the scripts belong to a user without rights.
 RUN useradd --create-home --uid 1000 tidegate

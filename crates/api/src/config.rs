@@ -60,6 +60,30 @@ impl Configuration {
     }
 }
 
+/// Parts of the names of settings whose values are shown to nobody: Flink's list.
+const SECRETS: [&str; 12] = [
+    "password",
+    "secret",
+    "fs.azure.account.key",
+    "apikey",
+    "api-key",
+    "auth-params",
+    "service-key",
+    "token",
+    "basic-auth",
+    "jaas.config",
+    "http-headers",
+    "access-key",
+];
+
+/// A value as it may be shown: that of a secret is hidden.
+pub fn shown<'a>(key: &str, value: &'a str) -> &'a str {
+    let key = key.to_ascii_lowercase();
+    // `s3.access.key` is an older name of `s3.access-key`.
+    let is_secret = SECRETS.iter().any(|secret| key.contains(secret)) || key.contains("access.key");
+    if is_secret { "******" } else { value }
+}
+
 /// Parses Flink's durations: `1 s`, `1s`, `10 min`, `100ms`, `1 d`, `PT1S`; a bare number is
 /// milliseconds. `None` if it is none.
 pub fn parse_duration_ms(text: &str) -> Option<i64> {
@@ -121,6 +145,16 @@ mod tests {
         }
         assert_eq!(parse_duration_ms("soon"), None);
         assert_eq!(parse_duration_ms("3 moons"), None);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        for key in
+            ["s3.secret-key", "s3.access.key", "s3.access-key", "Properties.SASL.jaas.config", "s3.session.token"]
+        {
+            assert_eq!(shown(key, "hunter2"), "******", "{key}");
+        }
+        assert_eq!(shown("s3.endpoint", "http://localhost:9000"), "http://localhost:9000");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde_json::{Value, json};
+use tidegate_api::config::shown;
 use tidegate_runtime::view::JobStatus;
 
 use crate::App;
@@ -50,7 +51,8 @@ pub(crate) async fn config() -> Json<Value> {
 }
 
 pub(crate) async fn jobmanager_config(State(app): State<App>) -> Json<Value> {
-    let entries = app.cluster.settings().into_iter().map(|(key, value)| json!({ "key": key, "value": value }));
+    let entries =
+        app.cluster.settings().into_iter().map(|(key, value)| json!({ "value": shown(&key, &value), "key": key }));
     Json(Value::Array(entries.collect()))
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::{target_dir, unavailable, workspace};
+use crate::python::{self, run};
+use crate::{unavailable, workspace};
 
 const CLIENT: &str = "confluent-kafka==2.15.1";
 
@@ -14,36 +15,12 @@ const CLIENT: &str = "confluent-kafka==2.15.1";
 /// then been said.
 pub fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    match PYTHON.get_or_init(make_venv) {
+    match PYTHON.get_or_init(|| python::with("lab-venv", CLIENT, "confluent_kafka")) {
         Ok(path) => Some(path),
         Err(reason) => {
             unavailable("Python's confluent-kafka", reason);
             None
         }
-    }
-}
-
-fn make_venv() -> Result<PathBuf, String> {
-    let venv = target_dir().join("lab-venv");
-    let python = venv.join("bin/python");
-    let usable =
-        || Command::new(&python).args(["-c", "import confluent_kafka"]).output().is_ok_and(|o| o.status.success());
-    if usable() {
-        return Ok(python);
-    }
-    run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-    run(Command::new(&python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check", CLIENT]))?;
-    match usable() {
-        true => Ok(python),
-        false => Err(format!("{CLIENT} was installed but cannot be imported")),
-    }
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
 }
 

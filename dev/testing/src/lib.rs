@@ -6,13 +6,16 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod chaos;
+pub mod gate;
 pub mod java;
 pub mod kafka;
 pub mod lab;
 pub mod leash;
 pub mod process;
+pub mod python;
 pub mod random;
 pub mod rest;
+pub mod s3;
 pub mod tmux;
 mod topics;
 

@@ -28,6 +28,8 @@ const OWNERS: &[(&str, &str)] = &[
     ("crossterm", "tidegate-cli"),
     ("kafka-protocol", "tidegate-broker"),
     ("object_store", "tidegate-checkpoint"),
+    ("reqwest", "tidegate-checkpoint"),
+    ("rustls", "tidegate-checkpoint"),
     ("sonic-rs", "tidegate-connectors"),
 ];
 

@@ -30,6 +30,14 @@ pub(super) const CLAIM_MODE: Key = Key("execution.state-recovery.claim-mode", &[
 pub(super) const IGNORE_UNCLAIMED: Key =
     Key("execution.state-recovery.ignore-unclaimed-state", &["execution.savepoint.ignore-unclaimed-state"]);
 
+pub(super) const S3_ENDPOINT: Key = Key("s3.endpoint", &["fs.s3a.endpoint"]);
+pub(super) const S3_REGION: Key = Key("s3.region", &["s3.endpoint.region", "fs.s3a.endpoint.region"]);
+pub(super) const S3_ACCESS_KEY: Key = Key("s3.access-key", &["s3.access.key", "fs.s3a.access.key"]);
+pub(super) const S3_SECRET_KEY: Key = Key("s3.secret-key", &["s3.secret.key", "fs.s3a.secret.key"]);
+pub(super) const S3_SESSION_TOKEN: Key = Key("s3.session-token", &["s3.session.token", "fs.s3a.session.token"]);
+pub(super) const S3_PATH_STYLE: Key =
+    Key("s3.path-style-access", &["s3.path.style.access", "fs.s3a.path.style.access"]);
+
 /// Keys that must keep the value they have, and what another would mean.
 pub(super) const FIXED: &[(Key, &str, &str)] = &[
     (

@@ -6,10 +6,12 @@
 
 mod keys;
 mod parse;
+mod s3;
 #[cfg(test)]
 mod tests;
 
 pub use parse::default_dir;
+pub use s3::{S3Keys, S3Options};
 
 use crate::barrier::Alignment;
 use crate::coordinator::Settings;
@@ -54,6 +56,8 @@ pub struct CheckpointOptions {
     pub incremental: bool,
     /// What to restore from.
     pub restore: Option<RestoreOptions>,
+    /// How to reach `s3://`.
+    pub s3: S3Options,
     /// Checkpoints that are over of which the details are kept (`web.checkpoints.history`).
     pub history: usize,
     /// Keys that are set and have no effect here, for a notice.

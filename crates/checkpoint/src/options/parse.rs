@@ -4,7 +4,7 @@ use tidegate_api::config::{Configuration, parse_bytes};
 use tidegate_api::error::{Error, Result};
 
 use crate::options::keys::{self, Key};
-use crate::options::{Backend, CheckpointOptions, ClaimMode, Mode, RestoreOptions, Retention, StorageKind};
+use crate::options::{Backend, CheckpointOptions, ClaimMode, Mode, RestoreOptions, Retention, S3Options, StorageKind};
 
 /// State on disk has this much memory unless it is set. Flink derives it from the size of its process.
 const MANAGED_BYTES: u64 = 512 << 20;
@@ -30,7 +30,7 @@ impl Key {
         (name, alone)
     }
 
-    fn bool(&self, config: &Configuration, default: bool) -> Result<bool> {
+    pub(super) fn bool(&self, config: &Configuration, default: bool) -> Result<bool> {
         let (name, alone) = self.alone(config);
         alone.bool(name, default)
     }
@@ -66,7 +66,7 @@ impl Key {
         Ok(bytes)
     }
 
-    fn text(&self, config: &Configuration) -> Option<String> {
+    pub(super) fn text(&self, config: &Configuration) -> Option<String> {
         self.find(config).map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
@@ -120,6 +120,7 @@ impl CheckpointOptions {
             managed_bytes: keys::MANAGED.bytes(config, MANAGED_BYTES, LEAST_MANAGED_BYTES)?,
             incremental: keys::INCREMENTAL.bool(config, false)?,
             restore: restore(config)?,
+            s3: S3Options::from_config(config)?,
             history: keys::HISTORY.count(config, 10, 0)?,
             without_effect: without_effect(config),
         };

@@ -38,6 +38,7 @@ fn defaults_are_flinks() {
             managed_bytes: 512 << 20,
             incremental: false,
             restore: None,
+            s3: S3Options::default(),
             history: 10,
             without_effect: Vec::new(),
         }
@@ -153,4 +154,24 @@ fn a_default_folder_is_for_jobs_that_name_none_and_want_one() {
     assert_eq!(dir(&[("state.checkpoint-storage", "filesystem")]).as_deref(), Some("/default"));
     assert_eq!(dir(&[("state.checkpoints.dir", "/own")]).as_deref(), Some("/own"));
     assert_eq!(dir(&[("execution.checkpointing.storage", "JobManager")]), None);
+}
+
+#[test]
+fn s3_is_reached_by_flinks_keys() {
+    let all = read(&[
+        ("s3.endpoint", "http://localhost:9000"),
+        ("s3.access-key", "who"),
+        ("s3.secret-key", "hunter2"),
+        ("s3.path.style.access", "true"),
+    ]);
+    let keys = S3Keys { access: "who".into(), secret: "hunter2".into(), session: None };
+    let endpoint = Some("http://localhost:9000".to_owned());
+    assert_eq!(all.s3, S3Options { endpoint, region: None, keys: Some(keys), path_style: Some(true) });
+    assert!(!format!("{all:?}").contains("hunter2"), "secrets are not printed");
+    // As Hadoop's client reads it.
+    assert_eq!(read(&[("s3.endpoint", "minio:9000")]).s3.endpoint.as_deref(), Some("https://minio:9000"));
+    for one in [("s3.access.key", "who"), ("s3.secret-key", "hunter2")] {
+        let said = CheckpointOptions::from_config(&config(&[one])).expect_err("half of the keys").to_string();
+        assert!(said.contains("set both or none") && !said.contains("hunter2"), "{said}");
+    }
 }

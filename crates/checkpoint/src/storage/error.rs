@@ -1,6 +1,8 @@
 //! What can go wrong, and what to do.
 
 use crate::manifest::ManifestError;
+use crate::storage::Place;
+use crate::storage::reason::why;
 
 /// What can go wrong with storage.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +70,15 @@ pub enum StorageError {
         /// The snapshot.
         folder: String,
     },
+    /// The store writes over what is there, although it was told not to.
+    #[error(
+        "the store of '{folder}' takes no conditional writes ('If-None-Match: *'): two job managers could write one \
+         checkpoint over the other. Use another store, or a newer release of it"
+    )]
+    Unconditional {
+        /// Where that was found.
+        folder: String,
+    },
     /// Sweeping would touch what is not this job's.
     #[error("checkpoints of several jobs may lie in '{root}' (no folder for each job), so nothing is swept there")]
     SharedRoot {
@@ -75,7 +86,7 @@ pub enum StorageError {
         root: String,
     },
     /// The manifest may have been stored or not, and nobody can tell now.
-    #[error("it is not known whether '{path}' was written: {source}. Its files stay until the next recovery")]
+    #[error("it is not known whether '{path}' was written: {}. Its files stay until the next recovery", why(source))]
     Unknown {
         /// The manifest.
         path: String,
@@ -83,11 +94,11 @@ pub enum StorageError {
         source: object_store::Error,
     },
     /// The store failed.
-    #[error("could not {action} '{path}': {source}")]
+    #[error("could not {action} '{path}': {}", why(source))]
     Store {
         /// Read, write, list, delete, copy.
         action: &'static str,
-        /// Which object.
+        /// Which object, as users write it.
         path: String,
         /// What the store said.
         source: object_store::Error,
@@ -117,9 +128,10 @@ impl StorageError {
 
     pub(super) fn store(
         action: &'static str,
+        place: &Place,
         path: &object_store::path::Path,
     ) -> impl FnOnce(object_store::Error) -> Self {
-        let path = path.to_string();
+        let path = place.url(path);
         move |source| StorageError::Store { action, path, source }
     }
 }

@@ -11,6 +11,7 @@ use tidegate_api::fail_point::{self, FailPoint};
 use crate::ids::{CheckpointId, JobId};
 use crate::manifest::{FilePlace, FileRef, Manifest, ManifestError, decode, encode};
 use crate::storage::layout::{self, METADATA, VOID};
+use crate::storage::reason::why;
 use crate::storage::{Condemned, Place, Retained, StorageError, resolve};
 
 /// Requests to the store at one time.
@@ -81,7 +82,7 @@ impl CheckpointStorage {
     ) -> Result<FileRef, StorageError> {
         let file = FileRef::new(place, name, bytes.len() as u64);
         let folder = self.folder(id).path;
-        file.check().map_err(|source| StorageError::Manifest { path: folder.to_string(), source })?;
+        file.check().map_err(|source| StorageError::Manifest { path: self.root.url(&folder), source })?;
         let path = resolve(&folder, &file);
         create(&self.root, &path, bytes).await?;
         Ok(file)
@@ -118,6 +119,7 @@ impl CheckpointStorage {
     pub async fn store(&self, manifest: &Manifest, retained: &Retained) -> Result<Loaded, StorageError> {
         let folder = self.folder(manifest.checkpoint);
         if let Some(file) = retained.given_up(&folder.path, manifest.files()).into_iter().next() {
+            let file = folder.url(&Path::from(file.as_str()));
             return Err(StorageError::GivenUp { folder: folder.url(&folder.path), file });
         }
         check_files(&folder, manifest, |path| retained.is_complete_file(path)).await?;
@@ -129,7 +131,7 @@ impl CheckpointStorage {
     /// complete.
     pub async fn list(&self) -> Result<Vec<(CheckpointId, bool)>, StorageError> {
         let listed = self.root.store.list_with_delimiter(Some(&self.root.path)).await;
-        let listed = listed.map_err(StorageError::store("list", &self.root.path))?;
+        let listed = listed.map_err(StorageError::store("list", &self.root, &self.root.path))?;
         let mut found = Vec::new();
         for folder in &listed.common_prefixes {
             if let Some(id) = layout::checkpoint_id(folder) {
@@ -137,7 +139,7 @@ impl CheckpointStorage {
                 let complete = match self.root.store.head(&path).await {
                     Ok(meta) => meta.size != VOID.len() as u64,
                     Err(object_store::Error::NotFound { .. }) => false,
-                    Err(source) => return Err(StorageError::store("read", &path)(source)),
+                    Err(source) => return Err(StorageError::store("read", &self.root, &path)(source)),
                 };
                 found.push((id, complete));
             }
@@ -200,13 +202,13 @@ impl CheckpointStorage {
 pub(super) async fn delete(place: &Place, path: Path) -> Result<(), StorageError> {
     match place.store.delete(&path).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-        Err(source) => Err(StorageError::store("delete", &path)(source)),
+        Err(source) => Err(StorageError::store("delete", place, &path)(source)),
     }
 }
 
 pub(super) async fn read(place: &Place, path: &Path) -> Result<Bytes, StorageError> {
-    let result = place.store.get(path).await.map_err(StorageError::store("read", path))?;
-    result.bytes().await.map_err(StorageError::store("read", path))
+    let result = place.store.get(path).await.map_err(StorageError::store("read", place, path))?;
+    result.bytes().await.map_err(StorageError::store("read", place, path))
 }
 
 /// Creates a file, or finds it there with the same bytes.
@@ -216,7 +218,7 @@ pub(super) async fn create(place: &Place, path: &Path, bytes: Bytes) -> Result<(
         Ok(_) => Ok(()),
         Err(object_store::Error::AlreadyExists { .. }) if read(place, path).await? == bytes => Ok(()),
         Err(object_store::Error::AlreadyExists { .. }) => Err(StorageError::Occupied { path: place.url(path) }),
-        Err(source) => Err(StorageError::store("write", path)(source)),
+        Err(source) => Err(StorageError::store("write", place, path)(source)),
     }
 }
 
@@ -249,10 +251,10 @@ pub(super) async fn put_manifest(folder: &Place, manifest: &Manifest) -> Result<
 pub(super) async fn read_manifest(folder: &Place) -> Result<Manifest, StorageError> {
     let path = folder.path.clone().join(METADATA);
     let bytes = match folder.store.get(&path).await {
-        Ok(result) => result.bytes().await.map_err(StorageError::store("read", &path))?,
+        Ok(result) => result.bytes().await.map_err(StorageError::store("read", folder, &path))?,
         Err(object_store::Error::NotFound { .. }) => return Err(no_manifest(folder).await),
         Err(_) if is_file(folder).await => return Err(no_manifest(folder).await),
-        Err(source) => return Err(StorageError::store("read", &path)(source)),
+        Err(source) => return Err(StorageError::store("read", folder, &path)(source)),
     };
     if bytes == VOID {
         let hint = "This checkpoint was given up before it was complete: use another one.".to_owned();
@@ -273,7 +275,7 @@ async fn no_manifest(folder: &Place) -> StorageError {
         return StorageError::NoManifest { folder: folder.url(&folder.path), hint };
     }
     let hint = match folder.store.list_with_delimiter(Some(&folder.path)).await {
-        Err(error) => format!("It cannot be listed either: {error}"),
+        Err(error) => format!("It cannot be listed either: {}.", why(&error)),
         Ok(listed) => {
             let names: Vec<&str> = listed.common_prefixes.iter().filter_map(Path::filename).collect();
             let mut snapshots: Vec<&str> = names
@@ -317,7 +319,7 @@ async fn check_files(
         None => Ok(()),
         Some(first) => Err(StorageError::MissingFiles {
             folder: folder.url(&folder.path),
-            first: (*first).clone(),
+            first: folder.url(&Path::from(first.as_str())),
             count: missing.len(),
         }),
     }
@@ -329,6 +331,6 @@ async fn is_missing(folder: &Place, path: &str, bytes: u64) -> Result<bool, Stor
     match folder.store.head(&path).await {
         Ok(meta) => Ok(meta.size != bytes),
         Err(object_store::Error::NotFound { .. }) => Ok(true),
-        Err(source) => Err(StorageError::store("read", &path)(source)),
+        Err(source) => Err(StorageError::store("read", folder, &path)(source)),
     }
 }

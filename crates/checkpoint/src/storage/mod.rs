@@ -21,8 +21,12 @@ mod error;
 mod folder;
 mod layout;
 mod place;
+mod proof;
+mod reason;
 mod resume;
 mod retained;
+#[cfg(feature = "s3")]
+mod s3;
 mod savepoint;
 mod sweep;
 

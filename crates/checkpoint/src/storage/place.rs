@@ -8,6 +8,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 
 use crate::manifest::FileRef;
+use crate::options::S3Options;
 use crate::storage::{StorageError, resolve};
 
 const LOCAL_PREFIX: &str = "file:";
@@ -27,6 +28,11 @@ impl Place {
     /// As users write it: `file:/a/b`.
     pub fn url(&self, path: &Path) -> String {
         format!("{}/{path}", self.prefix)
+    }
+
+    /// True if it is reached over a network.
+    pub fn is_remote(&self) -> bool {
+        self.prefix.contains("://")
     }
 
     /// True if both are in one store.
@@ -51,8 +57,9 @@ impl Place {
 pub struct Stores {
     local: Arc<dyn ObjectStore>,
     memory: Arc<dyn ObjectStore>,
+    /// By name and access: jobs may reach one by different keys.
     #[cfg(feature = "s3")]
-    buckets: std::sync::Mutex<std::collections::BTreeMap<String, Arc<dyn ObjectStore>>>,
+    buckets: std::sync::Mutex<std::collections::BTreeMap<(String, S3Options), Arc<dyn ObjectStore>>>,
 }
 
 impl Default for Stores {
@@ -74,8 +81,8 @@ impl Stores {
         }
     }
 
-    /// Finds a place: a path, `file:///a/b`, `file:/a/b`, `memory:///a`, `s3://bucket/a`.
-    pub fn open(&self, url: &str) -> Result<Place, StorageError> {
+    /// Finds a place: a path, `file:///a/b`, `file:/a/b`, `memory:///a`, `s3://bucket/a`, which is reached as `s3` says.
+    pub fn open(&self, url: &str, s3: &S3Options) -> Result<Place, StorageError> {
         let bad = |reason: String| StorageError::Location { url: url.to_owned(), reason };
         let (scheme, rest) = match url.split_once(':') {
             Some((scheme, rest)) if scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
@@ -93,21 +100,20 @@ impl Stores {
                 let path = Path::parse(rest.trim_matches('/')).map_err(|error| bad(error.to_string()))?;
                 Ok(Place { store: self.memory.clone(), path, prefix: "memory:".to_owned() })
             }
-            "s3" | "s3a" => self.bucket(url, rest),
+            "s3" | "s3a" => self.bucket(url, rest, s3),
             other => Err(bad(format!("scheme '{other}' is not supported. Use file:, memory: or s3:"))),
         }
     }
 
     #[cfg(not(feature = "s3"))]
     #[allow(clippy::unused_self, reason = "the other build keeps its buckets here")]
-    fn bucket(&self, url: &str, _: &str) -> Result<Place, StorageError> {
+    fn bucket(&self, url: &str, _: &str, _: &S3Options) -> Result<Place, StorageError> {
         let reason = "this build has no S3. Build it with the cargo feature 's3'".to_owned();
         Err(StorageError::Location { url: url.to_owned(), reason })
     }
 
-    /// Credentials, region and endpoint come from the usual `AWS_*` variables.
     #[cfg(feature = "s3")]
-    fn bucket(&self, url: &str, rest: &str) -> Result<Place, StorageError> {
+    fn bucket(&self, url: &str, rest: &str, options: &S3Options) -> Result<Place, StorageError> {
         let bad = |reason: String| StorageError::Location { url: url.to_owned(), reason };
         let (name, path) = rest.trim_start_matches('/').split_once('/').unwrap_or((rest.trim_start_matches('/'), ""));
         if name.is_empty() {
@@ -115,12 +121,12 @@ impl Stores {
         }
         let path = Path::parse(path.trim_matches('/')).map_err(|error| bad(error.to_string()))?;
         let mut buckets = self.buckets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let store = match buckets.get(name) {
+        let key = (name.to_owned(), options.clone());
+        let store = match buckets.get(&key) {
             Some(store) => store.clone(),
             None => {
-                let builder = object_store::aws::AmazonS3Builder::from_env().with_bucket_name(name);
-                let store: Arc<dyn ObjectStore> = Arc::new(builder.build().map_err(|error| bad(error.to_string()))?);
-                buckets.insert(name.to_owned(), store.clone());
+                let store = super::s3::bucket(name, options).map_err(bad)?;
+                buckets.insert(key, store.clone());
                 store
             }
         };

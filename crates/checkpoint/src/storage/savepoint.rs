@@ -51,7 +51,7 @@ impl CheckpointStorage {
         for (from, file) in copied {
             let to = resolve(&folder.path, file);
             if folder.is_same_store(&self.root) {
-                self.root.store.copy(from, &to).await.map_err(StorageError::store("copy", from))?;
+                self.root.store.copy(from, &to).await.map_err(StorageError::store("copy", &self.root, from))?;
             } else {
                 create(folder, &to, read(&self.root, from).await?).await?;
             }

@@ -39,7 +39,7 @@ impl CheckpointStorage {
             .list(Some(&root.path))
             .try_collect::<Vec<_>>()
             .await
-            .map_err(StorageError::store("list", &root.path))?;
+            .map_err(StorageError::store("list", root, &root.path))?;
         let mut needed: BTreeSet<Path> = BTreeSet::new();
         for loaded in self.complete().await? {
             needed.extend(loaded.manifest.files().map(|file| resolve(&loaded.folder.path, file)));

@@ -9,6 +9,11 @@ use super::*;
 use crate::barrier::{Alignment, BarrierKind};
 use crate::ids::{CheckpointId, JobId, OperatorId};
 use crate::manifest::{FilePlace, FileRef, Manifest, OperatorEntry, SubtaskEntry};
+use crate::options::S3Options;
+
+fn at(stores: &Stores, url: &str) -> Place {
+    stores.open(url, &S3Options::default()).expect("a place")
+}
 
 pub(super) fn job() -> JobId {
     JobId::parse("94e3a1b2c3d4e5f60718293a4b5c6d7e").expect("an id")
@@ -48,7 +53,7 @@ async fn write(storage: &CheckpointStorage, id: u64, shared: &str) -> Loaded {
 #[tokio::test]
 async fn files_lie_where_flink_puts_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    let dir = Stores::new().open(&format!("file://{}", folder.path().display())).expect("a place");
+    let dir = at(&Stores::new(), &format!("file://{}", folder.path().display()));
     let storage = CheckpointStorage::new(&dir, &job(), true);
     let loaded = write(&storage, 7, "run-1").await;
     let root = folder.path().join(job().as_str());
@@ -65,7 +70,7 @@ async fn files_lie_where_flink_puts_them() {
 #[tokio::test]
 async fn a_snapshot_is_found_by_folder_or_manifest_and_else_a_hint_is_given() {
     let stores = Stores::new();
-    let dir = stores.open("memory:///c").expect("a place");
+    let dir = at(&stores, "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     assert!(storage.latest().await.expect("listed").is_none());
     assert_eq!(storage.next_id(None).await.expect("listed"), CheckpointId(1));
@@ -77,7 +82,7 @@ async fn a_snapshot_is_found_by_folder_or_manifest_and_else_a_hint_is_given() {
     assert_eq!(storage.next_id(Some(CheckpointId(50))).await.expect("listed"), CheckpointId(51));
     let root = format!("memory:/c/{}", job());
     for url in [format!("{root}/chk-12"), format!("{root}/chk-12/"), format!("{root}/chk-12/_metadata")] {
-        let place = stores.open(&url).expect("a place");
+        let place = at(&stores, &url);
         assert_eq!(CheckpointStorage::load(&place).await.expect("loads").manifest.checkpoint.0, 12);
     }
     for (url, words) in [
@@ -85,7 +90,7 @@ async fn a_snapshot_is_found_by_folder_or_manifest_and_else_a_hint_is_given() {
         (format!("{root}/chk-13"), "was not complete"),
         (format!("{root}/chk-99"), "nothing at that place"),
     ] {
-        let error = CheckpointStorage::load(&stores.open(&url).expect("a place")).await.expect_err("none");
+        let error = CheckpointStorage::load(&at(&stores, &url)).await.expect_err("none");
         assert!(error.to_string().contains(words), "{error}");
     }
 }
@@ -93,7 +98,7 @@ async fn a_snapshot_is_found_by_folder_or_manifest_and_else_a_hint_is_given() {
 #[tokio::test]
 async fn a_broken_newest_checkpoint_is_not_passed_over() {
     let stores = Stores::new();
-    let dir = stores.open("memory:///c").expect("a place");
+    let dir = at(&stores, "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     write(&storage, 1, "run-1").await;
     write(&storage, 2, "run-2").await;
@@ -115,7 +120,7 @@ async fn a_broken_newest_checkpoint_is_not_passed_over() {
 
 #[tokio::test]
 async fn names_and_manifests_are_written_once() {
-    let dir = Stores::new().open("memory:///c").expect("a place");
+    let dir = at(&Stores::new(), "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     file(&storage, 1, FilePlace::Shared, "run-1").await;
     file(&storage, 1, FilePlace::Shared, "run-1").await;
@@ -131,7 +136,7 @@ async fn names_and_manifests_are_written_once() {
 
 #[tokio::test]
 async fn a_manifest_with_a_hole_is_not_stored() {
-    let dir = Stores::new().open("memory:///c").expect("a place");
+    let dir = at(&Stores::new(), "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     let mut retained = Retained::restore(1, &[]);
     let missing = checkpoint(1, vec![FileRef::new(FilePlace::Shared, "run-9", 5)]);
@@ -156,7 +161,7 @@ async fn a_manifest_with_a_hole_is_not_stored() {
 
 #[test]
 fn files_of_finished_tasks_outlive_the_checkpoints_that_name_them() {
-    let dir = Stores::new().open("memory:///c").expect("a place");
+    let dir = at(&Stores::new(), "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     let mut retained = Retained::restore(1, &[]);
     let last = [FileRef::new(FilePlace::Shared, "last", 1)];
@@ -172,29 +177,28 @@ fn files_of_finished_tasks_outlive_the_checkpoints_that_name_them() {
 async fn savepoints_stand_alone_and_can_be_moved() {
     let stores = Stores::new();
     let folder = tempfile::tempdir().expect("a folder");
-    let storage = CheckpointStorage::new(&stores.open("memory:///c").expect("a place"), &job(), true);
+    let storage = CheckpointStorage::new(&at(&stores, "memory:///c"), &job(), true);
     let mut manifest = write(&storage, 4, "own").await.manifest;
     manifest.kind = BarrierKind::Savepoint { stop: None };
-    let target = stores.open(&folder.path().display().to_string()).expect("a place");
+    let target = at(&stores, &folder.path().display().to_string());
     let savepoint = storage.store_savepoint(&manifest, &target, 0x1234_5678_9abc_def0).await.expect("stored");
     let written = folder.path().join("savepoint-94e3a1-56789abcdef0");
     assert_eq!(savepoint.location(), format!("file:{}", written.display()));
     let moved = folder.path().join("moved");
     std::fs::rename(&written, &moved).expect("moved");
-    let place = stores.open(&moved.display().to_string()).expect("a place");
+    let place = at(&stores, &moved.display().to_string());
     let loaded = CheckpointStorage::load(&place).await.expect("loads");
     assert_eq!(loaded.manifest.files().count(), 2, "one name in two folders is two files");
     assert!(loaded.manifest.files().all(|file| file.place == FilePlace::Exclusive));
     // In one store it is a copy within it.
-    let near =
-        storage.store_savepoint(&manifest, &stores.open("memory:/sp").expect("a place"), 1).await.expect("stored");
+    let near = storage.store_savepoint(&manifest, &at(&stores, "memory:/sp"), 1).await.expect("stored");
     assert_eq!(near.location(), "memory:/sp/savepoint-94e3a1-000000000001");
 }
 
 #[tokio::test]
 async fn a_claimed_snapshot_goes_when_it_is_subsumed_and_others_stay() {
     let stores = Stores::new();
-    let dir = stores.open("memory:///c").expect("a place");
+    let dir = at(&stores, "memory:///c");
     let old = CheckpointStorage::new(&dir, &job(), true);
     let snapshot = write(&old, 9, "run-1").await;
     let new_job = JobId::parse("00000000000000000000000000000001").expect("an id");
@@ -214,14 +218,14 @@ async fn a_claimed_snapshot_goes_when_it_is_subsumed_and_others_stay() {
         kept
     );
     let folder = tempfile::tempdir().expect("a folder");
-    let elsewhere = stores.open(&folder.path().display().to_string()).expect("a place");
+    let elsewhere = at(&stores, &folder.path().display().to_string());
     let far = CheckpointStorage::new(&elsewhere, &new_job, true);
     assert!(matches!(snapshot.claimed(&far), Err(StorageError::ClaimElsewhere { .. })));
 }
 
 #[tokio::test]
 async fn sweeping_spares_what_is_young_named_or_owned_by_tasks() {
-    let dir = Stores::new().open("memory:///c").expect("a place");
+    let dir = at(&Stores::new(), "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     write(&storage, 1, "run-1").await;
     file(&storage, 1, FilePlace::TaskOwned, "log").await;
@@ -238,10 +242,30 @@ async fn sweeping_spares_what_is_young_named_or_owned_by_tasks() {
     assert_eq!(storage.list().await.expect("listed"), [(CheckpointId(1), true), (CheckpointId(2), false)]);
 }
 
+#[tokio::test]
+async fn errors_name_places_as_users_write_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().display().to_string();
+    std::fs::write(folder.path().join("plain"), "text").expect("a file");
+    let stores = Stores::new();
+    let storage = CheckpointStorage::new(&at(&stores, &format!("{root}/plain")), &job(), true);
+    let put = storage.put_file(CheckpointId(1), FilePlace::Exclusive, "a", Bytes::from_static(b"x")).await;
+    let said = put.expect_err("there is a file in its place").to_string();
+    assert!(said.starts_with(&format!("could not write 'file:{root}/plain/{}/chk-1/a': ", job())), "{said}");
+
+    let storage = CheckpointStorage::new(&at(&stores, &root), &job(), true);
+    let file = FileRef::new(FilePlace::Shared, "gone", 1);
+    let stored = storage.store(&checkpoint(1, vec![file]), &Retained::restore(1, &[])).await;
+    let said = stored.expect_err("a file is missing").to_string();
+    assert!(said.contains(&format!("the first is 'file:{root}/{}/shared/gone'", job())), "{said}");
+}
+
 #[test]
 fn places_are_paths_or_urls() {
     let stores = Stores::new();
-    let open = |url: &str| stores.open(url).map(|place| place.url(&place.path)).map_err(|error| error.to_string());
+    let open = |url: &str| {
+        stores.open(url, &S3Options::default()).map(|place| place.url(&place.path)).map_err(|error| error.to_string())
+    };
     assert_eq!(open("/a/b").as_deref(), Ok("file:/a/b"));
     assert_eq!(open("file:///a/b c").as_deref(), Ok("file:/a/b c"));
     assert_eq!(open("file:/a").as_deref(), Ok("file:/a"));
@@ -278,7 +302,7 @@ proptest! {
     fn no_file_is_condemned_while_it_is_needed_and_every_one_in_the_end(
         steps in prop::collection::vec(step(), 1..80), max in 1usize..4,
     ) {
-        let dir = Stores::new().open("memory:///c").expect("a place");
+        let dir = at(&Stores::new(), "memory:///c");
         let storage = CheckpointStorage::new(&dir, &job(), true);
         let mut retained = Retained::restore(max, &[]);
         let (mut next, mut files) = (1u64, 0u32);
@@ -343,7 +367,7 @@ proptest! {
 #[test]
 fn every_operation_may_move_between_threads() {
     fn check<T: Send>(_: T) {}
-    let dir = Stores::new().open("memory:///c").expect("a place");
+    let dir = at(&Stores::new(), "memory:///c");
     let storage = CheckpointStorage::new(&dir, &job(), true);
     let (manifest, retained) = (checkpoint(1, vec![]), Retained::restore(1, &[]));
     check(storage.store(&manifest, &retained));
@@ -360,7 +384,7 @@ fn every_operation_may_move_between_threads() {
 #[tokio::test]
 async fn a_job_finds_its_own_checkpoints_and_the_newest_must_be_whole() {
     let stores = Stores::new();
-    let dir = stores.open("memory:///resume").expect("a place");
+    let dir = at(&stores, "memory:///resume");
     // A folder that two jobs share.
     let storage = CheckpointStorage::new(&dir, &job(), false);
     let ids = |loaded: Vec<Loaded>| loaded.iter().map(|l| l.manifest.checkpoint.0).collect::<Vec<_>>();

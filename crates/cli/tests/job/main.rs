@@ -14,3 +14,4 @@ mod client;
 mod commands;
 mod failing;
 mod rig;
+mod s3;

@@ -75,10 +75,10 @@ impl JobCheckpoints {
         let job = checkpoint_job(id)?;
         let folder = working_folder(graph, id)?;
         let dir = match (options.storage, &options.dir, options.backend) {
-            (StorageKind::FileSystem, Some(dir), _) => stores.open(dir),
+            (StorageKind::FileSystem, Some(dir), _) => stores.open(dir, &options.s3),
             // State that does not fit into memory does not fit there a second time.
-            (_, _, Backend::Disk) => stores.open(&folder.path().join("checkpoints").to_string_lossy()),
-            _ => stores.open("memory:///checkpoints"),
+            (_, _, Backend::Disk) => stores.open(&folder.path().join("checkpoints").to_string_lossy(), &options.s3),
+            _ => stores.open("memory:///checkpoints", &options.s3),
         };
         let storage = CheckpointStorage::new(&dir.map_err(storage_failed)?, &job, options.create_subdir);
         let mut checkpoints = JobCheckpoints {
@@ -114,7 +114,7 @@ impl JobCheckpoints {
         let newest = own.last().map_or(0, |newest| newest.manifest.checkpoint.0);
         if let Some(savepoint) = resumed.savepoint.as_ref().filter(|savepoint| savepoint.checkpoint > newest) {
             // Its sinks may have published with it.
-            let place = self.stores.open(&savepoint.location).map_err(storage_failed)?;
+            let place = self.stores.open(&savepoint.location, &self.options.s3).map_err(storage_failed)?;
             self.latest = Some(CheckpointStorage::load(&place).await.map_err(storage_failed)?);
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl JobCheckpoints {
     /// `execution.state-recovery.path`.
     async fn restore_from_option(&mut self) -> Result<()> {
         let Some(restore) = self.options.restore.clone() else { return Ok(()) };
-        let place = self.stores.open(&restore.path).map_err(storage_failed)?;
+        let place = self.stores.open(&restore.path, &self.options.s3).map_err(storage_failed)?;
         let mut loaded = CheckpointStorage::load(&place).await.map_err(storage_failed)?;
         if restore.claim == ClaimMode::Claim {
             loaded.manifest = loaded.claimed(&self.storage).map_err(storage_failed)?;
@@ -272,7 +272,7 @@ impl JobCheckpoints {
         target: Option<String>,
     ) -> Result<impl Future<Output = Result<Loaded, StorageError>> + Send + 'static> {
         let (storage, retained) = (self.storage.clone(), self.retained.clone());
-        let target = target.map(|url| self.stores.open(&url).map_err(storage_failed)).transpose()?;
+        let target = target.map(|url| self.stores.open(&url, &self.options.s3).map_err(storage_failed)).transpose()?;
         let random = uuid::Uuid::new_v4().as_u64_pair().0;
         Ok(async move {
             match target {
@@ -408,7 +408,7 @@ impl JobCheckpoints {
     }
 }
 
-fn checkpoint_job(id: &JobId) -> Result<CheckpointJobId> {
+pub(super) fn checkpoint_job(id: &JobId) -> Result<CheckpointJobId> {
     CheckpointJobId::parse(id.as_str()).map_err(|e| Error::internal(e.to_string()))
 }
 

@@ -1,6 +1,7 @@
 //! Everything in one process: jobs share one data runtime with a thread per core.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tidegate_api::config::Configuration;
 use tidegate_api::connector::{ConnectorRegistry, Source};
@@ -9,11 +10,12 @@ use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{Error, Result};
 use tidegate_checkpoint::options::{Backend, CheckpointOptions, StorageKind, default_dir};
 use tidegate_checkpoint::restart::RestartStrategy;
-use tidegate_checkpoint::storage::Stores;
+use tidegate_checkpoint::storage::{CheckpointStorage, Stores};
 use tidegate_time::{Clock, SystemClock};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use super::checkpoints::{checkpoint_job, storage_failed};
 use super::deploy::Deployment;
 use super::execution::Execution;
 use super::handle::{EndedJob, Job, JobHandle, JobId};
@@ -44,6 +46,9 @@ pub struct ClusterOptions {
     /// it paces tables by their connectors. It is given the job's settings.
     pub wrap_values: Option<WrapSource>,
 }
+
+/// A storage of checkpoints that is there answers within this time.
+const PROOF_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes another source of a source.
 pub type WrapSource = Arc<dyn Fn(Arc<dyn Source>, &Configuration) -> Arc<dyn Source> + Send + Sync>;
@@ -151,6 +156,7 @@ impl LocalCluster {
         if resumed.is_none() {
             // What was allowed once is not asked again: a job must come back when Kafka is away.
             preflight(&graph, &self.options)?.into_iter().for_each(|warning| notices.warn(warning));
+            self.prove_storage(&checkpoints, &job.id)?;
         }
         Ok(PreparedJob {
             execution: Execution {
@@ -166,6 +172,30 @@ impl LocalCluster {
                 resumed,
             },
         })
+    }
+
+    /// Asks a store that is reached over a network whether it will take the checkpoints.
+    fn prove_storage(&self, checkpoints: &CheckpointOptions, id: &JobId) -> Result<()> {
+        let (Some(dir), Some(runtime)) = (&checkpoints.dir, &self.runtime) else { return Ok(()) };
+        let place = match (checkpoints.storage, checkpoints.is_enabled()) {
+            (StorageKind::FileSystem, true) => self.stores.open(dir, &checkpoints.s3).map_err(storage_failed)?,
+            _ => return Ok(()),
+        };
+        if !place.is_remote() {
+            return Ok(());
+        }
+        let storage = CheckpointStorage::new(&place, &checkpoint_job(id)?, checkpoints.create_subdir);
+        let random = uuid::Uuid::new_v4().as_u64_pair().0;
+        let proof = async {
+            match tokio::time::timeout(PROOF_WAIT, storage.prove(random)).await {
+                Ok(proved) => proved.map_err(storage_failed),
+                Err(_) => Err(Error::job(format!("'{dir}' did not answer within {} s.", PROOF_WAIT.as_secs()))),
+            }
+        };
+        // A thread of its own: who submits may be inside another runtime, where waiting is forbidden.
+        let proved = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(proof)).join());
+        let proved = proved.unwrap_or_else(|_| Err(Error::internal("asking the storage of checkpoints broke")));
+        proved.map_err(|e| e.context("the storage of checkpoints cannot be used"))
     }
 
     pub(super) fn options(&self) -> &ClusterOptions {

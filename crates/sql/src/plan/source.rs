@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use tidegate_api::config::{Configuration, parse_duration_ms};
+use tidegate_api::config::{Configuration, parse_duration_ms, shown};
 use tidegate_api::connector::{ReadColumn, TableDescriptor};
 use tidegate_api::error::{Error, Result};
 use tidegate_api::expr::Expr;
@@ -176,29 +176,8 @@ fn null_policy(config: &Configuration) -> Result<NullRowtimePolicy> {
 
 /// Flink's frame around a table that cannot be used: its options, sorted, secrets hidden.
 pub fn with_options(what: &str, table: &TableDescriptor, cause: Error) -> Error {
-    const SECRETS: [&str; 12] = [
-        "password",
-        "secret",
-        "fs.azure.account.key",
-        "apikey",
-        "api-key",
-        "auth-params",
-        "service-key",
-        "token",
-        "basic-auth",
-        "jaas.config",
-        "http-headers",
-        "access-key",
-    ];
-    let options: Vec<String> = table
-        .options
-        .iter()
-        .map(|(key, value)| {
-            let lower = key.to_ascii_lowercase();
-            let hidden = SECRETS.iter().any(|s| lower.contains(s));
-            format!("'{key}'='{}'", if hidden { "******" } else { value })
-        })
-        .collect();
+    let options: Vec<String> =
+        table.options.iter().map(|(key, value)| format!("'{key}'='{}'", shown(key, value))).collect();
     let (identifier, options) = (&table.identifier, options.join("\n"));
     let message = format!("{what} '{identifier}'.\n\nTable options are:\n\n{options}\n\nCaused by: {}", cause.message);
     Error { kind: cause.kind, message, context: cause.context }

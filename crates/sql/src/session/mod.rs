@@ -11,7 +11,7 @@ mod named;
 mod show;
 mod show_create;
 
-use tidegate_api::config::Configuration;
+use tidegate_api::config::{Configuration, shown};
 use tidegate_api::connector::ConnectorRegistry;
 use tidegate_api::graph::JobGraph;
 use tidegate_api::{Error, Result, Schema};
@@ -262,7 +262,7 @@ impl Session {
     }
 
     fn settings(&self) -> Outcome {
-        let row = |(k, v): (&String, &String)| vec![Some(k.clone()), Some(v.clone())];
+        let row = |(k, v): (&String, &String)| vec![Some(k.clone()), Some(shown(k, v).to_owned())];
         Outcome::Table {
             columns: vec!["key".into(), "value".into()],
             rows: self.config.values.iter().map(row).collect(),
