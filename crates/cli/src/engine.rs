@@ -175,7 +175,10 @@ impl Engine {
         });
         match started {
             Ok((job, outlives)) => {
-                let from = if outlives { "goes on" } else { "starts over, for it takes no checkpoints" };
+                let from = match outlives {
+                    true => "goes on",
+                    false => "starts over, or goes on from what it was told to take, for it takes no checkpoints",
+                };
                 self.console.notice(&format!("job {id} {from}: {}", job.name()));
                 self.watch(job);
             }

@@ -2,8 +2,13 @@
 
 use std::path::Path;
 
+use tidegate_testing::rdkafka::consumer::{BaseConsumer, Consumer};
+use tidegate_testing::rdkafka::message::{BorrowedMessage, Message};
+use tidegate_testing::rdkafka::{Offset, TopicPartitionList};
+use tidegate_testing::wait_for;
+
 use crate::common::tidegate;
-use crate::rig::{LIMIT, Process, expect_lines, local, often};
+use crate::rig::{LIMIT, Process, broker, expect_lines, kafka_table, local, often, send};
 
 /// A job that counts for ever and keeps state by key.
 fn counting(folder: &Path) -> String {
@@ -72,6 +77,65 @@ fn the_folder_is_that_of_the_job_or_of_the_process_or_asked_for() {
     assert_eq!(other.state(&job), "RUNNING");
 }
 
+/// Big-endian numbers of a topic of one partition, as the format `raw` writes them.
+fn numbers(topic: &str) -> Vec<i64> {
+    let consumer: BaseConsumer = broker().client().set("group.id", "numbers").create().expect("a consumer");
+    let (_, end) = consumer.fetch_watermarks(topic, 0, LIMIT).expect("the broker answers");
+    let mut from = TopicPartitionList::new();
+    from.add_partition_offset(topic, 0, Offset::Beginning).expect("a place");
+    consumer.assign(&from).expect("assigned");
+    let next = |_| consumer.poll(LIMIT).expect("a record").expect("no error");
+    let number = |record: BorrowedMessage<'_>| record.payload().and_then(|value| value.try_into().ok());
+    (0..end).map(next).map(|record| i64::from_be_bytes(number(record).expect("8 bytes"))).collect()
+}
+
+#[test]
+fn a_job_without_checkpoints_takes_savepoints_and_goes_on_from_them() {
+    let cluster = Process::standalone(&[]);
+    let (topic, out) = (broker().new_topic("bare", 1), broker().new_topic("sums", 1));
+    let columns = "f1 BIGINT, ts AS TO_TIMESTAMP_LTZ(f1, 0), WATERMARK FOR ts AS ts";
+    let script = kafka_table("b", columns, &topic)
+        + &format!(
+            "CREATE TABLE o (s BIGINT) WITH ('connector' = 'kafka', 'topic' = '{out}', 'format' = 'raw',
+               'properties.bootstrap.servers' = '{}');
+             CREATE TABLE sums (k BIGINT, v BIGINT) WITH ('connector' = 'blackhole');
+             EXECUTE STATEMENT SET BEGIN
+               INSERT INTO o SELECT SUM(f1)
+                 FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(ts), INTERVAL '100' SECOND)) GROUP BY window_start, window_end;
+               INSERT INTO sums SELECT f1 % 7, SUM(f1) FROM b GROUP BY f1 % 7;
+             END;",
+            broker().bootstrap()
+        );
+    let folder = cluster.path("savepoints");
+    let folder = folder.to_str().expect("text");
+    let window = |w: i64| (w * 100..w * 100 + 100).sum::<i64>();
+    // What the job has written, once it is so much.
+    let written = |count: usize| {
+        let seen = wait_for(LIMIT, || Some(numbers(&out)).filter(|seen| seen.len() >= count));
+        seen.unwrap_or_else(|| panic!("{:?} and no more; {}", numbers(&out), cluster.process.errors()))
+    };
+    send(&topic, 0..150);
+    let job = cluster.submit(&script, &[]);
+    assert_eq!(written(1), [window(0)]);
+    // One after the other: none holds more or less than the state as it is.
+    let first = cluster.savepoint(&["savepoint", &job, folder]);
+    send(&topic, 150..250);
+    assert_eq!(written(2), [window(0), window(1)]);
+    let second = cluster.savepoint(&["savepoint", &job, folder]);
+    let last = cluster.savepoint(&["stop", &job, "-p", folder]);
+    cluster.wait_for_state(&job, "FINISHED");
+    send(&topic, 250..350);
+    let mut all = vec![window(0), window(1)];
+    for (from, more) in [(&last, &[2][..]), (&second, &[2]), (&first, &[1, 2])] {
+        let job = cluster.submit(&script, &["-s", from]);
+        all.extend(more.iter().map(|w| window(*w)));
+        assert_eq!(written(all.len()), all, "from {from}");
+        cluster.savepoint(&["stop", &job, "-p", folder]);
+    }
+    let shown = cluster.job(&["checkpoints", &job]).stdout;
+    assert!(shown.contains("SAVEPOINT") && shown.contains(&last), "{shown}");
+}
+
 #[test]
 fn what_cannot_be_done_is_told_and_ends_with_its_code() {
     let cluster = Process::standalone(&[]);
@@ -79,12 +143,6 @@ fn what_cannot_be_done_is_told_and_ends_with_its_code() {
                 CREATE TABLE o (id BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO o SELECT id FROM n;";
     let job = cluster.submit(bare, &[]);
     cluster.wait_for_state(&job, "RUNNING");
-    let none = cluster.job(&["savepoint", &job, "/tmp"]);
-    assert_eq!(none.code, Some(1));
-    assert!(none.stderr.contains("execution.checkpointing.interval"), "{}", none.stderr);
-    let without = cluster.job(&["checkpoints", &job]);
-    assert_eq!(without.code, Some(1));
-    assert!(without.stderr.contains("Checkpointing has not been enabled."), "{}", without.stderr);
     for command in ["stop", "savepoint", "checkpoints"] {
         let unknown = cluster.job(&[command, "zzz"]);
         assert_eq!(unknown.code, Some(1));

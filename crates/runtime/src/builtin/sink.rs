@@ -42,7 +42,7 @@ pub(crate) struct SinkOperator {
     publisher: Option<Publisher>,
     /// Rows came since the last barrier, or something else is left to be handed over.
     wrote: bool,
-    /// Absent if the job takes no checkpoints.
+    /// Absent if the job cannot take checkpoints.
     account: Option<SinkAccount>,
     /// Where event time stands in the input.
     event_time: (Watermark, WatermarkStatus),
@@ -231,8 +231,14 @@ impl SinkOperator {
         self.staged.is_empty() && !self.wrote
     }
 
+    /// True if something is staged for a checkpoint that is not known to be complete and published.
+    pub(crate) fn waits_for_checkpoint(&self) -> bool {
+        !self.staged.is_empty()
+    }
+
     /// Without checkpoints: publishes all there is, at the end of the input.
     pub(crate) async fn publish_all(&mut self) -> Result<()> {
+        self.wrote = false;
         let staged = self.hand_over(0).await?;
         let committer = if staged.is_empty() { None } else { self.committer()? };
         match committer {

@@ -16,7 +16,7 @@ use super::memory::StateMemory;
 use crate::audit::{OutputBoard, SinkAccount};
 use crate::operator::OperatorStates;
 use crate::source::{AssignedSplit, RestoredSplits};
-use crate::state::{KeyedLayout, OpenedStore, SnapshotFiles, StoreFactory, StoredRuns, decode_elements};
+use crate::state::{KeyedLayout, OpenedStore, SnapshotFiles, StoreFactory, StoredRuns, Tracking, decode_elements};
 
 /// What the tasks of an attempt share to take checkpoints.
 pub(crate) struct AttemptCheckpoints {
@@ -29,8 +29,8 @@ pub(crate) struct AttemptCheckpoints {
     pub folder: PathBuf,
     pub cache: Arc<PageCache>,
     pub memory: StateMemory,
-    /// Whether sinks stage what they write until a checkpoint is complete.
-    pub takes_checkpoints: bool,
+    /// What a checkpoint writes of the state: everything, if there are none but those a user asks for.
+    pub tracking: Tracking,
     /// Names of files begin with this; no other attempt's do.
     pub file_prefix: String,
     pub max_parallelism: u32,
@@ -63,7 +63,7 @@ impl AttemptCheckpoints {
             key_groups: self.key_groups(subtask, parallelism),
             restored: self.restored.clone(),
         };
-        OperatorStates::new(Box::new(stores), self.memory.share.map(|share| share.tables))
+        OperatorStates::new(Box::new(stores), self.memory.share.map(|share| share.tables), self.tracking)
     }
 
     /// The key groups of a subtask.

@@ -26,7 +26,7 @@ use super::records::{JobRecords, ResumedJob, StopSavepoint};
 use super::working_folder::WorkingFolder;
 use crate::audit::OutputBoard;
 use crate::plan::ExecutionPlan;
-use crate::state::{SnapshotFiles, StoredRuns};
+use crate::state::{SnapshotFiles, StoredRuns, Tracking};
 
 /// The number of key groups: fixed by the hash that spreads rows.
 const MAX_PARALLELISM: u32 = tidegate_state::DEFAULT_MAX_PARALLELISM as u32;
@@ -63,25 +63,27 @@ pub(crate) fn storage_failed(error: StorageError) -> Error {
 }
 
 impl JobCheckpoints {
-    /// Opens the job's folder of checkpoints, and what it is to be restored from.
-    pub(crate) async fn open(
+    /// The checkpoints of a job that has none yet and is to be restored from none.
+    pub(crate) fn new(
         graph: &JobGraph,
         id: &JobId,
         options: CheckpointOptions,
         stores: Arc<Stores>,
-        resumed: Option<&ResumedJob>,
         records: Option<Arc<dyn JobRecords>>,
     ) -> Result<JobCheckpoints> {
         let job = checkpoint_job(id)?;
         let folder = working_folder(graph, id)?;
-        let dir = match (options.storage, &options.dir, options.backend) {
-            (StorageKind::FileSystem, Some(dir), _) => stores.open(dir, &options.s3),
-            // State that does not fit into memory does not fit there a second time.
-            (_, _, Backend::Disk) => stores.open(&folder.path().join("checkpoints").to_string_lossy(), &options.s3),
+        let dir = match (options.storage, &options.dir) {
+            (StorageKind::FileSystem, Some(dir)) => stores.open(dir, &options.s3),
+            // State that does not fit into memory does not fit there a second time; and what is taken once in a while
+            // need not stay there.
+            _ if options.backend == Backend::Disk || !options.is_enabled() => {
+                stores.open(&folder.path().join("checkpoints").to_string_lossy(), &options.s3)
+            }
             _ => stores.open("memory:///checkpoints", &options.s3),
         };
         let storage = CheckpointStorage::new(&dir.map_err(storage_failed)?, &job, options.create_subdir);
-        let mut checkpoints = JobCheckpoints {
+        Ok(JobCheckpoints {
             files: Arc::new(StorageFiles::new(storage.clone())),
             folder,
             ids: operator_ids(graph),
@@ -96,7 +98,19 @@ impl JobCheckpoints {
             id: id.clone(),
             records,
             options,
-        };
+        })
+    }
+
+    /// Opens the job's folder of checkpoints, and what it is to be restored from.
+    pub(crate) async fn open(
+        graph: &JobGraph,
+        id: &JobId,
+        options: CheckpointOptions,
+        stores: Arc<Stores>,
+        resumed: Option<&ResumedJob>,
+        records: Option<Arc<dyn JobRecords>>,
+    ) -> Result<JobCheckpoints> {
+        let mut checkpoints = JobCheckpoints::new(graph, id, options, stores, records)?;
         match resumed {
             Some(resumed) => checkpoints.resume(resumed).await?,
             None => checkpoints.restore_from_option().await?,
@@ -207,7 +221,11 @@ impl JobCheckpoints {
             folder,
             cache: Arc::new(PageCache::new(memory.page_cache)),
             memory,
-            takes_checkpoints: self.options.takes_checkpoints(),
+            // Groups that are in their stores alone cannot be written anew.
+            tracking: match self.options.takes_checkpoints() || self.options.backend == Backend::Disk {
+                true => Tracking::Changed,
+                false => Tracking::Whole,
+            },
             file_prefix,
             max_parallelism: MAX_PARALLELISM,
             restored,
@@ -418,12 +436,14 @@ async fn read_file(loaded: &Loaded, file: &FileRef) -> Result<bytes::Bytes> {
     reader.read_file(&loaded.folder.path, file).await.map_err(storage_failed)
 }
 
-/// `io.tmp.dirs`, or the machine's folder for temporary files. What killed processes left there goes.
+/// `io.tmp.dirs`, or the machine's folder for temporary files. What killed processes left there goes; the machine's is
+/// swept when the process starts.
 fn working_folder(graph: &JobGraph, id: &JobId) -> Result<WorkingFolder> {
     let configured = graph.config.get("io.tmp.dirs").and_then(|dirs| dirs.split([',', ':']).next()).map(PathBuf::from);
-    let parent = configured.unwrap_or_else(std::env::temp_dir);
-    super::working_folder::sweep(&parent);
-    WorkingFolder::make(&parent, id)
+    if let Some(parent) = &configured {
+        super::working_folder::sweep(parent);
+    }
+    WorkingFolder::make(&configured.unwrap_or_else(std::env::temp_dir), id)
 }
 
 fn make_folder(folder: &Path) -> Result<()> {

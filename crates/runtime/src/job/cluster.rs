@@ -15,14 +15,15 @@ use tidegate_time::{Clock, SystemClock};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::checkpoints::{checkpoint_job, storage_failed};
+use super::checkpoints::{JobCheckpoints, checkpoint_job, storage_failed};
 use super::deploy::Deployment;
-use super::execution::Execution;
-use super::handle::{EndedJob, Job, JobHandle, JobId};
+use super::execution::{Checked, Execution};
+use super::handle::{Attempt, EndedJob, Job, JobHandle, JobId};
 use super::records::{JobRecords, ResumedJob};
 use super::working_folder;
+use crate::audit::OutputBoard;
 use crate::notices::{JobNotices, Notice, Notices};
-use crate::plan::plan;
+use crate::plan::{ExecutionPlan, plan};
 
 /// What a cluster is made from.
 pub struct ClusterOptions {
@@ -143,13 +144,22 @@ impl LocalCluster {
         let strategy = RestartStrategy::from_config(&graph.config, checkpoints.is_enabled())?;
         let id = resumed.as_ref().map_or_else(JobId::random, |resumed| resumed.id.clone());
         let plan = plan(&graph)?;
-        let mut checked = Deployment::new(&graph, &plan, &id, &self.options, None)?;
-        let attempt = std::mem::take(&mut checked.attempt);
+        let outputs = Arc::new(OutputBoard::new(self.options.clock.clone()));
+        let notices = JobNotices::new(id.to_string(), self.options.notices.clone());
+        // The attempt that checks the job can be its first if there is nothing to be looked for in a storage.
+        let is_first = !takes_checkpoints
+            && checkpoints.backend == Backend::HashMap
+            && checkpoints.create_subdir
+            && resumed.is_none();
+        let (attempt, checked) = match is_first {
+            true => self.first_attempt(&graph, &plan, &id, &checkpoints, &outputs, &notices)?,
+            false => (Deployment::new(&graph, &plan, &id, &self.options, None)?.attempt, None),
+        };
         let (sender, requests) = mpsc::unbounded_channel();
-        let kept = takes_checkpoints.then(|| checkpoints.clone());
-        let job = Arc::new(Job::new(id, graph.name.clone(), attempt, self.options.clock.clone(), sender, kept));
+        let kept = checked.as_ref().is_none_or(|checked| checked.own.is_some()).then(|| checkpoints.clone());
+        let clock = self.options.clock.clone();
+        let job = Arc::new(Job::new(id, graph.name.clone(), attempt, clock, sender, kept, outputs));
         job.restarted_before(resumed.as_ref().map_or(0, |resumed| resumed.restarts));
-        let notices = JobNotices::new(job.id.to_string(), self.options.notices.clone());
         if !checkpoints.without_effect.is_empty() && takes_checkpoints {
             notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
         }
@@ -167,11 +177,39 @@ impl LocalCluster {
                 requests,
                 strategy,
                 stores: self.stores.clone(),
-                checked: (!takes_checkpoints && checkpoints.backend == Backend::HashMap).then_some(checked),
+                checked,
                 checkpoints,
                 resumed,
             },
         })
+    }
+
+    /// Makes the first attempt of a job that takes no checkpoints by itself. What it needs to take a savepoint is a
+    /// folder for temporary files; a job runs without one too.
+    fn first_attempt(
+        &self,
+        graph: &JobGraph,
+        plan: &ExecutionPlan,
+        id: &JobId,
+        checkpoints: &CheckpointOptions,
+        outputs: &Arc<OutputBoard>,
+        notices: &JobNotices,
+    ) -> Result<(Attempt, Option<Checked>)> {
+        let (facts, said) = mpsc::unbounded_channel();
+        let (stores, records) = (self.stores.clone(), self.options.records.clone());
+        let mut own = match JobCheckpoints::new(graph, id, checkpoints.clone(), stores, records) {
+            Ok(own) => Some(own),
+            Err(e) => {
+                notices.warn(format!("no savepoint can be taken of this job: {e}"));
+                None
+            }
+        };
+        let shared = own.as_mut().map(|own| {
+            let (folder, prefix) = own.begin_attempt();
+            own.attempt(graph, plan, facts, folder, prefix, None, (outputs.clone(), 0))
+        });
+        let mut deployment = Deployment::new(graph, plan, id, &self.options, shared.as_ref())?;
+        Ok((std::mem::take(&mut deployment.attempt), Some(Checked { deployment, own, said })))
     }
 
     /// Asks a store that is reached over a network whether it will take the checkpoints.

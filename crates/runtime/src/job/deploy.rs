@@ -32,6 +32,7 @@ use crate::notices::JobNotices;
 use crate::operator::{OperatorContext, OperatorStates};
 use crate::plan::{ExecutionPlan, PlannedVertex};
 use crate::source::{Enumeration, EnumeratorState, EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
+use crate::state::Tracking;
 use crate::task::{
     Link, LinkIdentity, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task, TaskCheckpoints, TaskCommand,
 };
@@ -225,6 +226,7 @@ impl<'a> Builder<'a> {
             own.key_groups(index, self.plan.vertices[vertex].parallelism),
             channels.iter().map(|(input, sender)| (*input as u32, *sender as u32)).collect(),
             Arc::new(move || clock.now_ms()),
+            own.tracking == Tracking::Whole,
         ))
     }
 
@@ -332,10 +334,9 @@ impl<'a> Builder<'a> {
         Ok(made)
     }
 
-    /// Where a sink stages what it writes until a checkpoint is complete; nowhere if there will be none.
+    /// Where a sink stages what it writes until a checkpoint is complete, or the job; its own place if there is none.
     fn staging(&self, node: usize, subtask: usize) -> Result<Option<PathBuf>> {
-        let own = self.checkpoints.filter(|own| own.takes_checkpoints);
-        own.map(|own| own.staging(node, subtask)).transpose()
+        self.checkpoints.map(|own| own.staging(node, subtask)).transpose()
     }
 
     /// Says lines in the name of an operator.

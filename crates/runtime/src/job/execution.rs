@@ -18,9 +18,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::checkpoints::JobCheckpoints;
 use super::cluster::ClusterOptions;
-use super::deploy::Deployment;
+use super::deploy::{Deployment, TaskCommands};
 use super::driver::{Driver, Verdict};
-use super::handle::{Attempt, Job, JobRequest};
+use super::handle::{Job, JobRequest};
 use super::records::ResumedJob;
 use super::restore::operator_states;
 use crate::notices::JobNotices;
@@ -64,10 +64,19 @@ pub(crate) struct Execution {
     pub strategy: RestartStrategy,
     /// Where checkpoints are kept, shared by the jobs of the process.
     pub stores: Arc<Stores>,
-    /// The attempt that was made to check the job. It takes no checkpoints.
-    pub checked: Option<Deployment>,
+    /// The attempt that was made to check the job, if it can be the first.
+    pub checked: Option<Checked>,
     /// The job goes on from another process.
     pub resumed: Option<ResumedJob>,
+}
+
+/// An attempt that was made to check a job which takes no checkpoints by itself.
+pub(crate) struct Checked {
+    pub deployment: Deployment,
+    /// What a savepoint needs; absent if there is no folder for temporary files.
+    pub own: Option<JobCheckpoints>,
+    /// What tasks say about it.
+    pub said: mpsc::UnboundedReceiver<Fact>,
 }
 
 /// How an attempt ended.
@@ -166,8 +175,8 @@ impl Execution {
     }
 
     async fn open_checkpoints(&mut self) -> Result<Option<JobCheckpoints>> {
-        if self.checked.is_some() {
-            return Ok(None);
+        if let Some(checked) = &mut self.checked {
+            return Ok(checked.own.take());
         }
         let (options, stores) = (self.checkpoints.clone(), self.stores.clone());
         let resumed = self.resumed.as_ref();
@@ -186,17 +195,22 @@ impl Execution {
         own: &mut Option<JobCheckpoints>,
         is_first: bool,
     ) -> Result<(Vec<Runnable>, Option<Driver>)> {
+        let checked = self.checked.take();
         let Some(own) = own else {
-            let deployment = match self.checked.take() {
-                Some(checked) => checked,
+            let runnables = match checked {
+                Some(checked) => checked.deployment.runnables,
                 None => {
                     let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, None)?;
                     self.job.attempted(made.attempt, is_first);
-                    Deployment { attempt: Attempt::default(), runnables: made.runnables, tasks: made.tasks }
+                    made.runnables
                 }
             };
-            return Ok((deployment.runnables, None));
+            return Ok((runnables, None));
         };
+        if let Some(Checked { deployment, said, .. }) = checked {
+            let driver = self.driver(own, deployment.tasks, said)?;
+            return Ok((deployment.runnables, Some(driver)));
+        }
         if !is_first {
             own.settle(self.job.clock.now_ms()).await?;
         }
@@ -220,11 +234,15 @@ impl Execution {
         let account = (self.job.outputs.clone(), restart);
         let shared = own.attempt(&self.graph, &self.plan, facts, folder, file_prefix, restored, account);
         let made = Deployment::new(&self.graph, &self.plan, &self.job.id, &self.options, Some(&shared))?;
-        let plan = own.plan(&self.graph, &self.plan, &self.job.id, &made.tasks.states)?;
-        let notices = JobNotices::new(self.job.id.to_string(), self.options.notices.clone());
-        let driver = Driver::new(plan, own, made.tasks, said, self.job.clone(), notices);
+        let driver = self.driver(own, made.tasks, said)?;
         self.job.attempted(made.attempt, is_first);
         Ok((made.runnables, Some(driver)))
+    }
+
+    fn driver(&self, own: &JobCheckpoints, tasks: TaskCommands, said: mpsc::UnboundedReceiver<Fact>) -> Result<Driver> {
+        let plan = own.plan(&self.graph, &self.plan, &self.job.id, &tasks.states)?;
+        let notices = JobNotices::new(self.job.id.to_string(), self.options.notices.clone());
+        Ok(Driver::new(plan, own, tasks, said, self.job.clone(), notices))
     }
 
     /// Runs tasks until all have ended.
@@ -377,15 +395,13 @@ async fn drive(
 
 /// Sees to a user's request.
 fn answer(driver: &mut Option<Driver>, own: &mut Option<&mut JobCheckpoints>, request: JobRequest) -> Option<Verdict> {
-    if let (Some(driver), Some(own)) = (driver, own)
-        && own.options.takes_checkpoints()
-    {
+    if let (Some(driver), Some(own)) = (driver, own) {
         return driver.request(own, request);
     }
     let (JobRequest::Savepoint { answer, .. } | JobRequest::Checkpoint { answer }) = request;
-    let _ = answer.send(Err(Error::invalid(
-        "The job takes no checkpoints, so it cannot take a savepoint either. Set 'execution.checkpointing.interval' \
-         (or 'execution.checkpointing.savepoint-dir') in its script.",
+    let _ = answer.send(Err(Error::job(
+        "The job can take no savepoint and no checkpoint: its folder for temporary files could not be made when it \
+         started, which was warned of. Set 'io.tmp.dirs' and start it again.",
     )));
     None
 }

@@ -163,7 +163,7 @@ pub(crate) struct Job {
     checkpoints: Mutex<CheckpointsView>,
     /// The account of what sinks publish.
     pub outputs: Arc<OutputBoard>,
-    /// How checkpoints are taken; `None` if they are not.
+    /// How checkpoints are taken; `None` if they cannot be.
     checkpoint_options: Option<CheckpointOptions>,
     checkpoint_history: Mutex<CheckpointHistory>,
     /// To whoever runs the job.
@@ -185,11 +185,12 @@ impl Job {
         clock: Arc<dyn Clock>,
         requests: mpsc::UnboundedSender<JobRequest>,
         checkpoint_options: Option<CheckpointOptions>,
+        outputs: Arc<OutputBoard>,
     ) -> Self {
         let now = clock.now_ms();
         let timestamps = BTreeMap::from([(JobStatus::Initializing, now), (JobStatus::Created, now)]);
         Job {
-            outputs: Arc::new(OutputBoard::new(clock.clone())),
+            outputs,
             id,
             name,
             clock,
@@ -216,7 +217,8 @@ impl Job {
     /// A job that ended in another process.
     pub(crate) fn ended(ended: EndedJob, clock: Arc<dyn Clock>) -> Self {
         let (requests, _) = mpsc::unbounded_channel();
-        let job = Job::new(ended.id, ended.name, Attempt::default(), clock, requests, None);
+        let outputs = Arc::new(OutputBoard::new(clock.clone()));
+        let job = Job::new(ended.id, ended.name, Attempt::default(), clock, requests, None, outputs);
         // A failure's kind is known to the process it happened in alone.
         let failure = ended.failure.map(|view| (view.clone(), Error::job(view.message)));
         *job.history.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -450,7 +452,7 @@ impl JobHandle {
         self.job.checkpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How the job takes checkpoints, and what became of them; `None` if it takes none.
+    /// How the job takes checkpoints, and what became of them; `None` if it can take none.
     pub fn checkpoint_statistics(&self) -> Option<CheckpointStatistics> {
         let options = self.job.checkpoint_options.clone()?;
         Some(CheckpointStatistics { options, history: self.job.with_checkpoint_history(|history| history.clone()) })

@@ -414,6 +414,7 @@ impl Operator for GlobalWindowAggregate {
         let Some(saved) = &mut self.saved else { return Ok(serde_json::Value::Null) };
         let mut open = Vec::new();
         for (sets, state) in [(&mut self.slices, &mut saved.slices), (&mut self.melted, &mut saved.melted)] {
+            state.begin()?;
             for (namespace, set) in sets {
                 set.note();
                 open.push(OpenSet::new(state, *namespace, Vec::new(), set));

@@ -90,7 +90,7 @@ impl GroupAggregate {
         let saved = GroupState::open(&ctx.states, "groups", &key_fields, &[], &[], &set)?;
         let room = saved.as_ref().and_then(GroupState::table_bytes).map(Room::new);
         Ok(GroupAggregate {
-            changes: Changes::new(saved.is_some()),
+            changes: Changes::new(ctx.states.tracking()),
             cold: 0,
             recency: Recency::new(room.is_some()),
             room,
@@ -464,7 +464,8 @@ impl Operator for GroupAggregate {
     }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
-        self.changes.note();
+        self.saved.as_mut().map_or(Ok(()), GroupState::begin)?;
+        self.changes.note(self.table.len());
         Ok(serde_json::Value::Null)
     }
 

@@ -36,7 +36,7 @@ impl GroupSet {
             row_counts: Vec::new(),
             rows: 0,
             groups: Vec::new(),
-            changes: Changes::new(state.is_some()),
+            changes: Changes::new(state.map(GroupState::tracking).unwrap_or_default()),
             cold: 0,
             recency: Recency::new(state.is_some_and(|state| state.table_bytes().is_some())),
             size: GroupSize::default(),
@@ -168,9 +168,9 @@ impl GroupSet {
         self.accumulators.merge_from(stored.accumulators(), &all, &self.groups, n)
     }
 
-    /// A barrier: what has changed is to be written as it is now.
+    /// A barrier: what has changed is to be written as it is now, or everything.
     pub(super) fn note(&mut self) {
-        self.changes.note();
+        self.changes.note(self.table.len());
     }
 
     /// Writes some of what the last barrier has noted; returns how many groups.
@@ -187,7 +187,7 @@ impl GroupSet {
 
     /// Writes the groups that changed since they were last written; what a barrier has noted has been.
     pub(super) fn save(&mut self, home: &mut Home) -> Result<()> {
-        let changed = self.changes.take();
+        let changed = self.changes.take(self.table.len());
         self.save_groups(&changed, home)
     }
 

@@ -11,7 +11,7 @@ use tidegate_state::{KeyGroupRange, Namespace};
 
 use super::aggregates::{Accumulators, AggregateSet};
 use crate::operator::OperatorStates;
-use crate::state::{KeyedLayout, KeyedState};
+use crate::state::{KeyedLayout, KeyedState, Tracking};
 
 /// Where the groups of an operator are saved, by their keys: what their accumulators hold, and their rows.
 pub(super) struct GroupState {
@@ -20,6 +20,7 @@ pub(super) struct GroupState {
     widths: Vec<usize>,
     /// Memory in bytes that the operator's tables may take, if groups may leave them.
     table_bytes: Option<usize>,
+    tracking: Tracking,
 }
 
 impl GroupState {
@@ -47,8 +48,18 @@ impl GroupState {
             value: Schema::new(value),
             is_list: false,
         };
-        let table_bytes = states.table_bytes();
-        Ok(states.keyed(layout)?.map(|keyed| GroupState { keyed, widths, table_bytes }))
+        let (table_bytes, tracking) = (states.table_bytes(), states.tracking());
+        Ok(states.keyed(layout)?.map(|keyed| GroupState { keyed, widths, table_bytes, tracking }))
+    }
+
+    /// What a checkpoint writes.
+    pub(super) fn tracking(&self) -> Tracking {
+        self.tracking
+    }
+
+    /// A checkpoint is about to be written: what the last one wrote goes if this one writes everything.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        if self.tracking == Tracking::Whole { self.keyed.clear() } else { Ok(()) }
     }
 
     /// Saved columns of each aggregate.

@@ -60,7 +60,7 @@ impl SessionAggregate {
         let keys: Vec<Field> = spec.keys.iter().map(|k| input.fields[*k].clone()).collect();
         let saved = Saved::open(&ctx.states, &keys, &windows, &set)?;
         Ok(SessionAggregate {
-            changes: Changes::new(saved.is_some()),
+            changes: Changes::new(ctx.states.tracking()),
             recency: Recency::new(saved.as_ref().is_some_and(|saved| saved.room.is_some())),
             size: GroupSize::default(),
             advancing: None,
@@ -193,6 +193,7 @@ impl Operator for SessionAggregate {
     }
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
+        self.saved.as_mut().map_or(Ok(()), |saved| saved.state.begin())?;
         self.save()?;
         let Some(saved) = &self.saved else { return Ok(serde_json::Value::Null) };
         let progress = Progress::of(self.watermark);

@@ -25,7 +25,7 @@ use super::progress::{OpenSet, Progress};
 use super::recency::{Recency, column_bytes};
 use super::sessions::{Placed, Session, SessionTracker};
 use crate::operator::{Operator, OperatorContext, Output};
-use crate::state::Changes;
+use crate::state::{Changes, Tracking};
 use crate::window_board::{OpenRows, WindowBoard};
 use saved::Saved;
 use stored::StoredSession;
@@ -125,7 +125,7 @@ impl SessionTableFunction {
         let is_on_disk = saved.as_ref().is_some_and(Saved::is_on_disk);
         Ok(SessionTableFunction {
             next_number: 0,
-            changes: Changes::new(is_on_disk),
+            changes: Changes::new(if is_on_disk { Tracking::Changed } else { Tracking::Off }),
             recency: Recency::new(is_on_disk),
             saved,
             advancing: None,

@@ -277,6 +277,7 @@ impl Operator for WindowAggregate {
 
     fn checkpoint(&mut self) -> Result<serde_json::Value> {
         let Some(state) = &mut self.saved else { return Ok(serde_json::Value::Null) };
+        state.begin()?;
         let mut open = Vec::new();
         for ((end, start), groups) in &mut self.open {
             groups.note();

@@ -301,6 +301,11 @@ impl KeyedState {
         self.lock().drop_namespace(namespace).map_err(failed)
     }
 
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        self.namespaces().into_iter().try_for_each(|namespace| self.drop_namespace(namespace))
+    }
+
     /// The namespaces that hold something.
     pub(crate) fn namespaces(&self) -> Vec<Namespace> {
         self.lock().namespaces()

@@ -15,7 +15,7 @@ mod keyed;
 mod stores;
 mod upkeep;
 
-pub(crate) use changes::Changes;
+pub(crate) use changes::{Changes, Tracking};
 pub(crate) use files::{SnapshotFiles, StoredRuns, write_store};
 pub(crate) use in_flight::{decode_elements, encode_element};
 pub(crate) use keyed::{KeyedLayout, KeyedState};

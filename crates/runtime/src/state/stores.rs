@@ -9,6 +9,7 @@ use tidegate_checkpoint::manifest::{StateKind, StateSchema};
 use tidegate_state::RunStore;
 
 use super::asked::AskedSnapshot;
+use super::changes::Tracking;
 use super::keyed::{KeyedLayout, KeyedState, failed};
 
 /// Opens the store of a state: empty, or as a checkpoint left it.
@@ -74,14 +75,24 @@ struct Kept {
     /// Memory in bytes that the operator's tables may take; what does not fit stays in the stores alone.
     /// Without it everything stays in memory.
     table_bytes: Option<usize>,
+    tracking: Tracking,
     open: Mutex<Vec<OpenStore>>,
 }
 
 impl OperatorStates {
     /// States in the stores of this factory. `table_bytes` is the memory that the operator's tables may take,
-    /// if what does not fit is to stay in the stores alone.
-    pub(crate) fn new(factory: Box<dyn StoreFactory>, table_bytes: Option<usize>) -> OperatorStates {
-        OperatorStates { kept: Some(Arc::new(Kept { factory, table_bytes, open: Mutex::default() })) }
+    /// if what does not fit is to stay in the stores alone; then only changes can be written.
+    pub(crate) fn new(
+        factory: Box<dyn StoreFactory>,
+        table_bytes: Option<usize>,
+        tracking: Tracking,
+    ) -> OperatorStates {
+        OperatorStates { kept: Some(Arc::new(Kept { factory, table_bytes, tracking, open: Mutex::default() })) }
+    }
+
+    /// What a checkpoint writes.
+    pub(crate) fn tracking(&self) -> Tracking {
+        self.kept.as_ref().map(|kept| kept.tracking).unwrap_or_default()
     }
 
     /// Memory in bytes that the operator's tables may take; `None` if everything stays in memory.

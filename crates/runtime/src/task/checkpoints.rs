@@ -52,6 +52,8 @@ pub(crate) struct TaskCheckpoints {
     /// For each channel: input of the head operator and subtask of the sender.
     pub senders: Vec<(u32, u32)>,
     pub now_ms: NowMs,
+    /// There are no checkpoints but those that a user asks for.
+    pub on_demand: bool,
     /// Snapshots whose alignment is not over: who waits for what it has overtaken.
     aligning: BTreeMap<CheckpointId, oneshot::Sender<Aligned>>,
     writers: JoinSet<()>,
@@ -115,6 +117,7 @@ impl TaskCheckpoints {
         key_groups: KeyGroupRange,
         senders: Vec<(u32, u32)>,
         now_ms: NowMs,
+        on_demand: bool,
     ) -> TaskCheckpoints {
         let fills = |link: &&LinkIdentity| link.states.table_bytes().is_some();
         TaskCheckpoints {
@@ -126,6 +129,7 @@ impl TaskCheckpoints {
             key_groups,
             senders,
             now_ms,
+            on_demand,
             aligning: BTreeMap::new(),
             writers: JoinSet::new(),
             saving: VecDeque::new(),

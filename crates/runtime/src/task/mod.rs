@@ -43,7 +43,7 @@ pub(crate) struct Task {
     pub subtask: Arc<Subtask>,
     /// Some sink has taken rows since the last flush.
     unflushed: bool,
-    /// Absent if the job takes no checkpoints.
+    /// Absent if the job cannot take checkpoints.
     checkpoints: Option<TaskCheckpoints>,
     /// The savepoint that the job is stopping with, to go on from it later: what ends now has not ended in
     /// event time.
@@ -293,11 +293,13 @@ impl Task {
         for sink in self.sinks() {
             sink.finish(suspended).await?;
         }
-        if self.checkpoints.is_none() {
+        // Without checkpoints the end of the input publishes. What a savepoint has taken is published with it, and what
+        // comes after a stop belongs to whoever goes on.
+        let on_demand = self.checkpoints.as_ref().is_none_or(|own| own.on_demand);
+        if on_demand && !suspended && self.sinks().all(|sink| !sink.waits_for_checkpoint()) {
             for sink in self.sinks() {
                 sink.publish_all().await?;
             }
-            return Ok(());
         }
         if self.sinks().any(|sink| sink.stages() && !sink.is_settled()) {
             self.wait_for_last_checkpoint(commands, watermark).await?;

@@ -56,7 +56,7 @@ impl SessionAggregate {
     /// Writes the sessions that changed, and removes those that are over or begin elsewhere now.
     pub(super) fn save(&mut self) -> Result<()> {
         let Some(saved) = &mut self.saved else { return Ok(()) };
-        let changed: HashSet<u32> = self.changes.take().into_iter().collect();
+        let changed: HashSet<u32> = self.changes.take(self.sessions.slots()).into_iter().collect();
         let name = |s: &Session| (s.key, s.window.start);
         let live: Vec<Session> = self.sessions.by_end().collect();
         let names: HashSet<(u32, Timestamp)> = live.iter().map(name).collect();
@@ -85,7 +85,9 @@ impl SessionAggregate {
             keys.dedup();
             saved.index.write(&self.sessions, &keys, |slot| self.row_counts[slot as usize])?;
         }
-        saved.names = names;
+        if self.changes.are_tracked() {
+            saved.names = names;
+        }
         Ok(())
     }
 
@@ -185,7 +187,9 @@ impl SessionAggregate {
             self.sessions.intern(&keys[..keys.len() - 1], starts.len(), &mut key_numbers)?;
             let windows = starts.values().iter().zip(ends.values()).map(|(start, end)| TimeWindow::new(*start, *end));
             let sessions: Vec<_> = key_numbers.into_iter().zip(windows).collect();
-            saved.names.extend(sessions.iter().map(|(key, window)| (*key, window.start)));
+            if self.changes.are_tracked() {
+                saved.names.extend(sessions.iter().map(|(key, window)| (*key, window.start)));
+            }
             let slots = self.add_saved(&saved, &sessions, &values)?;
             if saved.room.is_some() {
                 // They are written once more, and so into the index.
@@ -223,14 +227,16 @@ impl SessionAggregate {
 
     /// Keeps these keys only; the others have no sessions, or leave them in the state.
     fn keep(&mut self, kept: &[u32]) -> Result<()> {
-        // What has changed is known by numbers that end here.
-        self.save()?;
-        self.changes.clear();
+        if self.changes.are_tracked() {
+            // What has changed is known by numbers that end here.
+            self.save()?;
+            self.changes.clear();
+        }
         if let Some(saved) = self.saved.as_mut().filter(|saved| saved.room.is_some()) {
             saved.index.leave_all_but(&self.sessions, kept);
         }
         let old = self.sessions.renumber(kept)?;
-        if let Some(saved) = &mut self.saved {
+        if let Some(saved) = self.saved.as_mut().filter(|_| self.changes.are_tracked()) {
             saved.names = self.sessions.by_end().map(|s| (s.key, s.window.start)).collect();
         }
         let (mut fresh, widths) = (self.set.accumulators()?, self.set.saved()?.1);

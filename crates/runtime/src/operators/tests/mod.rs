@@ -107,6 +107,10 @@ enum Twin {
     WrittenLater,
     /// The same on disk.
     WrittenLaterOnDisk,
+    /// After every element a savepoint that writes everything is taken; some are gone on from.
+    Whole,
+    /// The same, written when the next element has been worked off.
+    WholeLater,
 }
 
 impl Rig {
@@ -115,10 +119,11 @@ impl Rig {
     }
 
     fn with_time(spec: &OperatorSpec, input: &Schema, output: &Schema, time: &Time) -> Rig {
-        let mut rig = Rig::limited(spec, input, output, None, time);
+        let mut rig = Rig::limited(spec, input, output, None, false, time);
         let twin = |twin: Twin| {
             let on_disk = matches!(twin, Twin::OnDisk | Twin::RestoredOnDisk | Twin::WrittenLaterOnDisk);
-            (twin, Rig::limited(spec, input, output, on_disk.then_some(0), time))
+            let is_whole = matches!(twin, Twin::Whole | Twin::WholeLater);
+            (twin, Rig::limited(spec, input, output, on_disk.then_some(0), is_whole, time))
         };
         let all = [
             Twin::Restored,
@@ -127,15 +132,27 @@ impl Rig {
             Twin::Moving,
             Twin::WrittenLater,
             Twin::WrittenLaterOnDisk,
+            Twin::Whole,
+            Twin::WholeLater,
         ];
         rig.twins = all.map(twin).into();
         rig
     }
 
-    fn limited(spec: &OperatorSpec, input: &Schema, output: &Schema, table_bytes: Option<usize>, time: &Time) -> Rig {
+    fn limited(
+        spec: &OperatorSpec,
+        input: &Schema,
+        output: &Schema,
+        table_bytes: Option<usize>,
+        writes_whole: bool,
+        time: &Time,
+    ) -> Rig {
         let spec = (spec.clone(), input.clone(), output.clone());
         let stores = TestStores::default();
         stores.limit(table_bytes);
+        if writes_whole {
+            stores.write_whole();
+        }
         let (late, metrics) = (Arc::new(Late::default()), Arc::new(MetricGroup::default()));
         let operator = make(&spec, stores.states(), time, late.clone(), metrics.clone());
         Rig { operator, late, metrics, spec, stores, time: time.clone(), twins: Vec::new(), late_twice: 0 }
@@ -165,10 +182,15 @@ impl Rig {
         (out.take(), kept)
     }
 
-    /// Goes on with a new operator, restored as of the barrier at which `kept` was.
-    fn go_on_from(&mut self, kept: serde_json::Value) {
+    /// Writes what the barrier has noted.
+    fn write(&mut self) {
         while !self.operator.save_some(1).unwrap() {}
         self.stores.take();
+    }
+
+    /// Goes on with a new operator, restored as of the barrier at which `kept` was.
+    fn go_on_from(&mut self, kept: serde_json::Value) {
+        self.write();
         self.operator = make(&self.spec, self.stores.states(), &self.time, self.late.clone(), self.metrics.clone());
         self.operator.restore(&[kept]).unwrap();
     }
@@ -211,7 +233,7 @@ impl Rig {
     fn run_as(&mut self, twin: Twin, elements: Vec<StreamElement>) -> Vec<StreamElement> {
         let mut out = Vec::new();
         for (i, element) in elements.into_iter().enumerate() {
-            if matches!(twin, Twin::WrittenLater | Twin::WrittenLaterOnDisk) {
+            if matches!(twin, Twin::WrittenLater | Twin::WrittenLaterOnDisk | Twin::WholeLater) {
                 out.extend(self.feed_twice(element));
                 continue;
             }
@@ -219,8 +241,13 @@ impl Rig {
             if twin == Twin::Moving {
                 self.stores.limit((i % 2 == 0).then_some(0));
             }
-            if twin != Twin::OnDisk {
-                out.extend(self.replace());
+            match twin {
+                Twin::OnDisk => {}
+                Twin::Whole if i % 3 < 2 => {
+                    out.extend(self.barrier().0);
+                    self.write();
+                }
+                _ => out.extend(self.replace()),
             }
         }
         out

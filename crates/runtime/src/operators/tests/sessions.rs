@@ -24,7 +24,7 @@ fn sessions(gap: i64, keys: &[usize], aggregate: bool, updating: bool) -> (Opera
 }
 
 fn rig((spec, output): &(OperatorSpec, Schema), table_bytes: Option<usize>) -> Rig {
-    Rig::limited(spec, &input(), output, table_bytes, &Time::default())
+    Rig::limited(spec, &input(), output, table_bytes, false, &Time::default())
 }
 
 /// The end of the window of an emitted row.

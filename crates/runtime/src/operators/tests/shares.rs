@@ -11,7 +11,7 @@ use tidegate_state::{KeyGroupRange, MemoryDir, PageCache, RunSetDescriptor, RunS
 
 use super::stores::take_snapshot;
 use crate::operator::{Operator, OperatorStates};
-use crate::state::{KeyedLayout, OpenStore, OpenedStore, StoreFactory};
+use crate::state::{KeyedLayout, OpenStore, OpenedStore, StoreFactory, Tracking};
 
 /// Where the subtasks of one operator, and those that take over from them, keep their state.
 #[derive(Clone, Default)]
@@ -58,7 +58,7 @@ impl SharedStores {
     pub(super) fn states(&self, groups: KeyGroupRange, from: &[Snapshot]) -> OperatorStates {
         let from = from.iter().filter(|old| old.concerns(groups)).map(|old| old.runs.clone()).collect();
         let subtask = Subtask { dir: self.dir.clone(), number: self.number(), groups, from };
-        OperatorStates::new(Box::new(subtask), self.table_bytes)
+        OperatorStates::new(Box::new(subtask), self.table_bytes, Tracking::Changed)
     }
 
     /// Takes a checkpoint of the subtask of these key groups.

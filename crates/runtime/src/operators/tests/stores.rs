@@ -8,7 +8,7 @@ use tidegate_api::Result;
 use tidegate_state::{KeyGroupRange, MemoryDir, PageCache, RunSetDescriptor, RunStore, StoreOptions};
 
 use crate::operator::OperatorStates;
-use crate::state::{KeyedLayout, OpenStore, OpenedStore, StoreFactory};
+use crate::state::{KeyedLayout, OpenStore, OpenedStore, StoreFactory, Tracking};
 
 /// The stores of one operator, with the last snapshot of each.
 #[derive(Clone, Default)]
@@ -20,8 +20,12 @@ pub(super) struct TestStores {
 struct Kept {
     dir: MemoryDir,
     attempt: u64,
+    /// Snapshots asked for so far.
+    asked: u64,
     /// Memory for tables, if groups may leave it.
     table_bytes: Option<usize>,
+    /// Whether checkpoints write everything.
+    writes_whole: bool,
     snapshots: BTreeMap<String, RunSetDescriptor>,
     /// Of the operator made last.
     states: OperatorStates,
@@ -31,10 +35,16 @@ impl TestStores {
     /// What a new operator is given.
     pub(super) fn states(&self) -> OperatorStates {
         let mut kept = self.kept.lock().unwrap();
-        let states = OperatorStates::new(Box::new(self.clone()), kept.table_bytes);
+        let tracking = if kept.writes_whole { Tracking::Whole } else { Tracking::Changed };
+        let states = OperatorStates::new(Box::new(self.clone()), kept.table_bytes, tracking);
         kept.attempt += 1;
         kept.states = states.clone();
         states
+    }
+
+    /// From the next operator on, checkpoints write everything and not only what changed.
+    pub(super) fn write_whole(&self) {
+        self.kept.lock().unwrap().writes_whole = true;
     }
 
     /// From the next operator on, tables have this much memory.
@@ -44,8 +54,9 @@ impl TestStores {
 
     /// A barrier has passed: every store that the last operator opened is to give a snapshot.
     pub(super) fn ask(&self) {
-        let kept = self.kept.lock().unwrap();
-        kept.states.open().iter().for_each(|open| open.ask_for_snapshot(kept.attempt));
+        let mut kept = self.kept.lock().unwrap();
+        kept.asked += 1;
+        kept.states.open().iter().for_each(|open| open.ask_for_snapshot(kept.asked));
     }
 
     /// What is written from here on is not part of them.
@@ -58,7 +69,7 @@ impl TestStores {
     pub(super) fn take(&self) {
         let mut kept = self.kept.lock().unwrap();
         for open in kept.states.open() {
-            let taken = take_snapshot(&open, kept.attempt);
+            let taken = take_snapshot(&open, kept.asked);
             kept.snapshots.insert(open.layout.name.to_owned(), taken);
         }
     }
