@@ -254,6 +254,12 @@ pub enum JobCommand {
     Stop(StopArgs),
     /// Take a savepoint of one job, which runs on
     Savepoint(SavepointArgs),
+    /// Take a checkpoint of one job now
+    #[command(
+        after_help = "It is the job's own, like those it takes by itself: a failed job goes on from it, and the next one \
+                      replaces it. What is to stay is a savepoint."
+    )]
+    Checkpoint(OneJob),
     /// Show the checkpoints of one job, where they are, and what made the last one slow
     Checkpoints(OneJob),
 }

@@ -48,7 +48,7 @@ pub async fn stop(target: &Target, session: &Session, id: &str, mode: StopMode) 
         Target::There(remote) => {
             let wish = if stop == Stop::Drain { Wish::Drain } else { Wish::Suspend };
             match remote.begin(id, wish, folder) {
-                Ok(trigger) => remote.outcome(id, &trigger).await,
+                Ok(trigger) => remote.outcome(id, wish, &trigger).await,
                 Err(error) => Err(error),
             }
         }

@@ -27,6 +27,7 @@ pub async fn job(command: JobCommand, signals: Signals) -> Result<()> {
         JobCommand::Cancel(one) => show(&one, Remote::cancel),
         JobCommand::Savepoint(args) => savepoint(&args, &signals).await,
         JobCommand::Stop(args) => stop(&args, &signals).await,
+        JobCommand::Checkpoint(one) => checkpoint(&one, &signals).await,
     }
 }
 
@@ -64,10 +65,19 @@ async fn stop(args: &StopArgs, signals: &Signals) -> Result<()> {
     print_out(&format!("Savepoint completed. Path: {path}\n"))
 }
 
+async fn checkpoint(one: &OneJob, signals: &Signals) -> Result<()> {
+    let (remote, id) = found(one)?;
+    print_out(&format!("Triggering checkpoint for job {id}.\nWaiting for response...\n"))?;
+    let number = waited(&remote, &id, Wish::Checkpoint, None, signals).await?;
+    let details = remote.get(&format!("/jobs/{id}/checkpoints/details/{number}"))?;
+    let path = details["external_path"].as_str().map(|path| format!(" Path: {path}")).unwrap_or_default();
+    print_out(&format!("Checkpoint(CONFIGURED) {number} for job {id} completed.{path}\n"))
+}
+
 async fn waited(remote: &Remote, id: &str, wish: Wish, target: Option<String>, signals: &Signals) -> Result<String> {
     let trigger = remote.begin(id, wish, target)?;
     tokio::select! {
-        path = remote.outcome(id, &trigger) => path,
+        taken = remote.outcome(id, wish, &trigger) => taken,
         () = signals.wait() => {
             // It cannot be taken back.
             crate::console::say(&format!("Not waiting any more. `tidegate job checkpoints {id}` shows what comes of it."));

@@ -1,4 +1,4 @@
-//! Savepoints asked for over REST: a trigger id at once, the outcome by asking again.
+//! Savepoints and checkpoints asked for over REST: a trigger id at once, the outcome by asking again.
 
 use serde_json::{Value, json};
 use tidegate_api::{Error, Result};
@@ -14,40 +14,62 @@ pub enum Wish {
     Suspend,
     /// The same after all windows have fired.
     Drain,
+    /// A checkpoint now, as the job takes them by itself.
+    Checkpoint,
+}
+
+impl Wish {
+    /// Where it is asked for, and where its outcome is.
+    fn paths(self) -> (&'static str, &'static str) {
+        match self {
+            Wish::Savepoint => ("savepoints", "savepoints"),
+            Wish::Suspend | Wish::Drain => ("stop", "savepoints"),
+            Wish::Checkpoint => ("checkpoints", "checkpoints"),
+        }
+    }
 }
 
 impl Remote {
-    /// Asks for a savepoint and gives the trigger id.
+    /// Asks for it and gives the trigger id.
     pub fn begin(&self, id: &str, wish: Wish, target: Option<String>) -> Result<String> {
         let body = match wish {
             Wish::Savepoint => json!({ "target-directory": target, "cancel-job": false }),
             Wish::Suspend | Wish::Drain => json!({ "targetDirectory": target, "drain": wish == Wish::Drain }),
+            Wish::Checkpoint => json!({}),
         };
-        let path = if wish == Wish::Savepoint { "savepoints" } else { "stop" };
+        let (path, _) = wish.paths();
         let answer = self.post(&format!("/jobs/{id}/{path}"), &body)?;
         let trigger = answer["request-id"].as_str().map(str::to_owned);
         trigger.ok_or_else(|| Error::job("The process gave no request id; is it another version?"))
     }
 
-    /// Waits for a savepoint and gives its place.
-    pub async fn outcome(&self, id: &str, trigger: &str) -> Result<String> {
+    /// Waits for what was asked for, and gives the place of a savepoint or the number of a checkpoint.
+    pub async fn outcome(&self, id: &str, wish: Wish, trigger: &str) -> Result<String> {
+        let (_, path) = wish.paths();
         let mut ticks = tokio::time::interval(POLL);
         loop {
             ticks.tick().await;
-            let answer = self.get(&format!("/jobs/{id}/savepoints/{trigger}"))?;
+            let answer = self.get(&format!("/jobs/{id}/{path}/{trigger}"))?;
             if answer["status"]["id"] == "COMPLETED" {
-                return located(&answer["operation"]);
+                return taken(&answer["operation"]);
             }
         }
     }
 }
 
-fn located(operation: &Value) -> Result<String> {
-    match (operation["location"].as_str(), operation["failure-cause"]["stack-trace"].as_str()) {
-        (Some(location), _) => Ok(location.to_owned()),
-        (None, Some(why)) => Err(Error::job(format!("Savepoint failed: {why}"))),
-        (None, None) => Err(Error::job("Savepoint failed, and no reason is known.")),
+fn taken(operation: &Value) -> Result<String> {
+    if let Some(number) = operation["checkpointId"].as_u64() {
+        return Ok(number.to_string());
     }
+    if let Some(location) = operation["location"].as_str() {
+        return Ok(location.to_owned());
+    }
+    let why = |name: &str| operation[name]["stack-trace"].as_str();
+    Err(Error::job(match (why("failure-cause"), why("failureCause")) {
+        (Some(why), _) => format!("Savepoint failed: {why}"),
+        (_, Some(why)) => format!("Checkpoint failed: {why}"),
+        (None, None) => "It failed, and no reason is known.".to_owned(),
+    }))
 }
 
 /// A folder as another process finds it too: a path is made absolute, a URL stays.

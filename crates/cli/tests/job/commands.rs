@@ -137,6 +137,27 @@ fn a_job_without_checkpoints_takes_savepoints_and_goes_on_from_them() {
 }
 
 #[test]
+fn a_checkpoint_is_taken_when_it_is_asked_for() {
+    let cluster = Process::standalone(&[]);
+    let rarely = counting(cluster.folder.path()).replace("'50 ms'", "'1 h'");
+    let job = cluster.submit(&rarely, &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    for number in 1..3 {
+        let taken = cluster.job(&["checkpoint", &job[..8]]);
+        assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+        let lines: Vec<&str> = taken.stdout.lines().collect();
+        assert_eq!(lines[..2], [format!("Triggering checkpoint for job {job}.").as_str(), "Waiting for response..."]);
+        let path = lines[2].strip_prefix(&format!("Checkpoint(CONFIGURED) {number} for job {job} completed. Path: "));
+        assert!(local(path.expect("a path")).join("_metadata").exists(), "{}", lines[2]);
+    }
+    assert_eq!(cluster.job(&["cancel", &job]).code, Some(0));
+    cluster.wait_for_state(&job, "CANCELED");
+    let ended = cluster.job(&["checkpoint", &job]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("not running any more (CANCELED)"), "{}", ended.stderr);
+}
+
+#[test]
 fn what_cannot_be_done_is_told_and_ends_with_its_code() {
     let cluster = Process::standalone(&[]);
     let bare = "CREATE TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10');
