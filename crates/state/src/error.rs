@@ -96,5 +96,23 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    /// The name of the file it is about, inside the store's folder.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            StateError::Io { file, .. }
+            | StateError::Corrupt { file, .. }
+            | StateError::Foreign { file }
+            | StateError::NewerVersion { file, .. }
+            | StateError::WrongLength { file, .. }
+            | StateError::AnotherFile { file, .. } => Some(file),
+            StateError::TooLarge { .. }
+            | StateError::Misuse(_)
+            | StateError::Encoding { .. }
+            | StateError::Restore { .. } => None,
+        }
+    }
+}
+
 /// Result of a store's calls.
 pub type Result<T> = std::result::Result<T, StateError>;

@@ -152,11 +152,6 @@ impl CheckpointOptions {
         self.interval_ms.is_some()
     }
 
-    /// True if checkpoints may be taken at all: periodically, on demand, or because the job goes on from one.
-    pub fn takes_checkpoints(&self) -> bool {
-        self.is_enabled() || self.restore.is_some() || self.savepoint_dir.is_some()
-    }
-
     /// How inputs wait for each other.
     pub fn alignment(&self) -> Alignment {
         match (self.mode, self.unaligned, self.aligned_timeout_ms) {

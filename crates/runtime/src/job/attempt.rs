@@ -9,6 +9,7 @@ use tidegate_api::{Error, Result, Schema, StreamElement, Watermark};
 use tidegate_checkpoint::OperatorId;
 use tidegate_checkpoint::coordinator::Fact;
 use tidegate_checkpoint::manifest::{FileRef, KeyGroupRange, Manifest, OperatorEntry, SubtaskEntry};
+use tidegate_checkpoint::storage::{Place, resolve};
 use tidegate_state::{KeyGroupRange as StoreKeyGroups, LocalDir, PageCache, RunDir, RunSetDescriptor, RunStore};
 use tokio::sync::mpsc;
 
@@ -16,7 +17,9 @@ use super::memory::StateMemory;
 use crate::audit::{OutputBoard, SinkAccount};
 use crate::operator::OperatorStates;
 use crate::source::{AssignedSplit, RestoredSplits};
-use crate::state::{KeyedLayout, OpenedStore, SnapshotFiles, StoreFactory, StoredRuns, Tracking, decode_elements};
+use crate::state::{
+    KeyedLayout, OpenedStore, Origin, SnapshotFiles, StoreFactory, StoredRuns, Tracking, decode_elements, unreadable,
+};
 
 /// What the tasks of an attempt share to take checkpoints.
 pub(crate) struct AttemptCheckpoints {
@@ -29,8 +32,8 @@ pub(crate) struct AttemptCheckpoints {
     pub folder: PathBuf,
     pub cache: Arc<PageCache>,
     pub memory: StateMemory,
-    /// What a checkpoint writes of the state: everything, if there are none but those a user asks for.
-    pub tracking: Tracking,
+    /// There are no checkpoints but those that a user asks for.
+    pub on_demand: bool,
     /// Names of files begin with this; no other attempt's do.
     pub file_prefix: String,
     pub max_parallelism: u32,
@@ -63,7 +66,10 @@ impl AttemptCheckpoints {
             key_groups: self.key_groups(subtask, parallelism),
             restored: self.restored.clone(),
         };
-        OperatorStates::new(Box::new(stores), self.memory.share.map(|share| share.tables), self.tracking)
+        let tables = self.memory.share.map(|share| share.tables);
+        // Groups that are in their stores alone cannot be written anew.
+        let tracking = if self.on_demand && tables.is_none() { Tracking::Whole } else { Tracking::Changed };
+        OperatorStates::new(Box::new(stores), tables, tracking)
     }
 
     /// The key groups of a subtask.
@@ -108,14 +114,13 @@ impl StoreFactory for TaskStores {
             Some(restored) => restored.state(&self.operator, layout.name, self.key_groups, &folder)?,
             None => None,
         };
-        let Some(RestoredState { runs, value }) = old else {
+        let Some(RestoredState { runs, value, origin }) = old else {
             let store = RunStore::new(dir, options, self.cache.clone(), groups);
-            return Ok(OpenedStore { store, folder, restored: None });
+            return Ok(OpenedStore { store, folder, restored: None, origin: None });
         };
         let opened = RunStore::restore(dir, options, self.cache.clone(), &runs, groups);
-        let (store, _) =
-            opened.map_err(|e| Error::job(format!("State of {} cannot be restored: {e}", self.operator)))?;
-        Ok(OpenedStore { store, folder, restored: value })
+        let (store, _) = opened.map_err(|e| unreadable(&e, Some(&origin)).context(self.operator.to_string()))?;
+        Ok(OpenedStore { store, folder, restored: value, origin: Some(origin) })
     }
 }
 
@@ -124,12 +129,15 @@ pub(crate) struct RestoredJob {
     pub manifest: Manifest,
     /// The checkpoint's files, under [`local_name`].
     pub folder: PathBuf,
+    /// Where the checkpoint lies.
+    pub place: Place,
 }
 
 struct RestoredState {
     runs: Vec<RunSetDescriptor>,
     /// The value columns they were written with.
     value: Option<Schema>,
+    origin: Origin,
 }
 
 /// The name of a checkpoint's file in [`RestoredJob::folder`].
@@ -151,6 +159,7 @@ impl RestoredJob {
     /// The runs of a state, with their files linked into `folder`.
     fn state(&self, id: &OperatorId, name: &str, range: KeyGroupRange, folder: &Path) -> Result<Option<RestoredState>> {
         let mut runs = Vec::new();
+        let mut origin = Origin { snapshot: self.place.url(&self.place.path), ..Origin::default() };
         for subtask in self.overlapping(id, range) {
             let Some(stored) = subtask.runs.get(name) else { continue };
             let stored: StoredRuns = serde_json::from_value(stored.clone())
@@ -159,6 +168,7 @@ impl RestoredJob {
                 let kept = subtask.files.get(stored.first_file + i);
                 let kept = kept.ok_or_else(|| Error::job(format!("State '{name}' of {id} names a missing file.")))?;
                 link(&self.folder.join(local_name(kept)), &folder.join(&file.name))?;
+                origin.files.insert(file.name.clone(), self.place.url(&resolve(&self.place.path, kept)));
             }
             runs.push(stored.snapshot);
         }
@@ -166,7 +176,7 @@ impl RestoredJob {
             return Ok(None);
         }
         let schema = self.operator(id).and_then(|operator| operator.states.get(name));
-        Ok(Some(RestoredState { runs, value: schema.map(|schema| schema.value.clone()) }))
+        Ok(Some(RestoredState { runs, value: schema.map(|schema| schema.value.clone()), origin }))
     }
 
     /// What operators returned of the subtasks that a new one takes over from.

@@ -26,7 +26,7 @@ use super::records::{JobRecords, ResumedJob, StopSavepoint};
 use super::working_folder::WorkingFolder;
 use crate::audit::OutputBoard;
 use crate::plan::ExecutionPlan;
-use crate::state::{SnapshotFiles, StoredRuns, Tracking};
+use crate::state::{SnapshotFiles, StoredRuns};
 
 /// The number of key groups: fixed by the hash that spreads rows.
 const MAX_PARALLELISM: u32 = tidegate_state::DEFAULT_MAX_PARALLELISM as u32;
@@ -221,11 +221,7 @@ impl JobCheckpoints {
             folder,
             cache: Arc::new(PageCache::new(memory.page_cache)),
             memory,
-            // Groups that are in their stores alone cannot be written anew.
-            tracking: match self.options.takes_checkpoints() || self.options.backend == Backend::Disk {
-                true => Tracking::Changed,
-                false => Tracking::Whole,
-            },
+            on_demand: !self.options.is_enabled(),
             file_prefix,
             max_parallelism: MAX_PARALLELISM,
             restored,
@@ -264,7 +260,7 @@ impl JobCheckpoints {
             let written = std::fs::write(&path, bytes);
             written.map_err(|e| Error::job(format!("The file '{}' cannot be written: {e}.", path.display())))?;
         }
-        Ok(Some(Arc::new(RestoredJob { manifest: loaded.manifest.clone(), folder })))
+        Ok(Some(Arc::new(RestoredJob { manifest: loaded.manifest.clone(), folder, place: loaded.folder.clone() })))
     }
 
     /// What the attempt that begins now was restored from.

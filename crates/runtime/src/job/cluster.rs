@@ -140,14 +140,14 @@ impl LocalCluster {
             default_dir(&mut graph.config, dir);
         }
         let checkpoints = CheckpointOptions::from_config(&graph.config)?;
-        let takes_checkpoints = checkpoints.takes_checkpoints();
         let strategy = RestartStrategy::from_config(&graph.config, checkpoints.is_enabled())?;
         let id = resumed.as_ref().map_or_else(JobId::random, |resumed| resumed.id.clone());
         let plan = plan(&graph)?;
         let outputs = Arc::new(OutputBoard::new(self.options.clock.clone()));
         let notices = JobNotices::new(id.to_string(), self.options.notices.clone());
         // The attempt that checks the job can be its first if there is nothing to be looked for in a storage.
-        let is_first = !takes_checkpoints
+        let is_first = !checkpoints.is_enabled()
+            && checkpoints.restore.is_none()
             && checkpoints.backend == Backend::HashMap
             && checkpoints.create_subdir
             && resumed.is_none();
@@ -160,7 +160,7 @@ impl LocalCluster {
         let clock = self.options.clock.clone();
         let job = Arc::new(Job::new(id, graph.name.clone(), attempt, clock, sender, kept, outputs));
         job.restarted_before(resumed.as_ref().map_or(0, |resumed| resumed.restarts));
-        if !checkpoints.without_effect.is_empty() && takes_checkpoints {
+        if !checkpoints.without_effect.is_empty() && checkpoints.is_enabled() {
             notices.warn(format!("settings without effect here: {}", checkpoints.without_effect.join(", ")));
         }
         if resumed.is_none() {

@@ -32,7 +32,6 @@ use crate::notices::JobNotices;
 use crate::operator::{OperatorContext, OperatorStates};
 use crate::plan::{ExecutionPlan, PlannedVertex};
 use crate::source::{Enumeration, EnumeratorState, EventTime, EventTimeParts, SourceTask, SplitMessage, enumerate};
-use crate::state::Tracking;
 use crate::task::{
     Link, LinkIdentity, LinkMetrics, LinkOperator, OperatorChain, Subtask, Task, TaskCheckpoints, TaskCommand,
 };
@@ -226,7 +225,7 @@ impl<'a> Builder<'a> {
             own.key_groups(index, self.plan.vertices[vertex].parallelism),
             channels.iter().map(|(input, sender)| (*input as u32, *sender as u32)).collect(),
             Arc::new(move || clock.now_ms()),
-            own.tracking == Tracking::Whole,
+            own.on_demand,
         ))
     }
 

@@ -13,6 +13,7 @@ use tidegate_state::{
 
 use super::asked::AskedSnapshot;
 use super::codec::{RowDecoder, encode_list_row, encode_row, first_number};
+use super::origin::{Origin, unreadable};
 use crate::exchange::KeyHasher;
 
 /// Rows read at a time.
@@ -53,6 +54,8 @@ pub(crate) struct KeyedState {
     now_ms: i64,
     /// Types the values had when they were written by the job that was restored.
     restored_values: Option<Schema>,
+    /// Where it was restored from.
+    origin: Option<Origin>,
 }
 
 /// Rows that a lookup has found.
@@ -111,6 +114,7 @@ impl KeyedState {
         store: Arc<Mutex<RunStore>>,
         asked: AskedSnapshot,
         restored_values: Option<Schema>,
+        origin: Option<Origin>,
     ) -> Result<KeyedState> {
         let partitioned: Vec<usize> = (0..layout.partitioned).collect();
         let partition = Schema::new(layout.key.fields[..layout.partitioned].to_vec());
@@ -123,6 +127,7 @@ impl KeyedState {
             scratch: Scratch::default(),
             now_ms: i64::MIN,
             restored_values,
+            origin,
         })
     }
 
@@ -284,7 +289,7 @@ impl KeyedState {
         let asked = self.lock().get(namespace, &sorted, self.now_ms, &mut answer);
         drop(sorted);
         self.scratch = scratch;
-        asked.map_err(failed)?;
+        asked.map_err(|e| self.unreadable(&e))?;
         outcome?;
         let values = self.as_declared(values.finish()?, found.len())?;
         Ok(Found { rows: found, values, expires_ms })
@@ -338,7 +343,7 @@ impl KeyedState {
             outcome = std::iter::once_with(row).next().unwrap_or(Ok(()));
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        scanned.map_err(failed)?;
+        scanned.map_err(|e| self.unreadable(&e))?;
         outcome?;
         self.hand_over(&mut keys, &mut values, &mut expires_ms, &mut take)
     }
@@ -413,6 +418,10 @@ impl KeyedState {
         self.lock().key_groups()
     }
 
+    fn unreadable(&self, error: &StateError) -> Error {
+        unreadable(error, self.origin.as_ref())
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, RunStore> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -422,7 +431,7 @@ fn types(schema: &Schema) -> Vec<DataType> {
     schema.fields.iter().map(|f| f.ty.to_arrow()).collect()
 }
 
-/// An error of a store as one of the job.
+/// A failure to write state as one of the job.
 pub(crate) fn failed(error: StateError) -> Error {
     Error::job(format!("State cannot be kept: {error}"))
 }

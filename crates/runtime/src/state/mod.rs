@@ -12,6 +12,7 @@ mod codec;
 mod files;
 mod in_flight;
 mod keyed;
+mod origin;
 mod stores;
 mod upkeep;
 
@@ -19,6 +20,7 @@ pub(crate) use changes::{Changes, Tracking};
 pub(crate) use files::{SnapshotFiles, StoredRuns, write_store};
 pub(crate) use in_flight::{decode_elements, encode_element};
 pub(crate) use keyed::{KeyedLayout, KeyedState};
+pub(crate) use origin::{Origin, unreadable};
 pub use stores::OperatorStates;
 pub(crate) use stores::{OpenStore, OpenedStore, StoreFactory};
 pub(crate) use upkeep::NowMs;

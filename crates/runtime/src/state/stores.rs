@@ -11,6 +11,7 @@ use tidegate_state::RunStore;
 use super::asked::AskedSnapshot;
 use super::changes::Tracking;
 use super::keyed::{KeyedLayout, KeyedState, failed};
+use super::origin::Origin;
 
 /// Opens the store of a state: empty, or as a checkpoint left it.
 pub(crate) trait StoreFactory: Send + Sync {
@@ -25,6 +26,8 @@ pub(crate) struct OpenedStore {
     pub folder: PathBuf,
     /// If it was restored, the value columns it was written with.
     pub restored: Option<Schema>,
+    /// If it was restored, from where.
+    pub origin: Option<Origin>,
 }
 
 /// A store an operator has opened.
@@ -108,10 +111,10 @@ impl OperatorStates {
     /// The state of this layout; `None` if nothing is kept.
     pub(crate) fn keyed(&self, layout: KeyedLayout) -> Result<Option<KeyedState>> {
         let Some(kept) = &self.kept else { return Ok(None) };
-        let OpenedStore { store, folder, restored } = kept.factory.open(&layout)?;
+        let OpenedStore { store, folder, restored, origin } = kept.factory.open(&layout)?;
         let store = Arc::new(Mutex::new(store));
         let asked = AskedSnapshot::new(store.clone());
-        let state = KeyedState::new(layout.clone(), store.clone(), asked.clone(), restored)?;
+        let state = KeyedState::new(layout.clone(), store.clone(), asked.clone(), restored, origin)?;
         kept.lock().push(OpenStore { layout, store, folder, upkeep: Upkeep::default(), asked });
         Ok(Some(state))
     }

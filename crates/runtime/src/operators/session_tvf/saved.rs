@@ -119,7 +119,9 @@ impl SessionTableFunction {
         }
         saved.up_to = self.next_number;
         if saved.is_on_disk() {
-            saved.index.write(&self.sessions, &self.changes.take(self.sessions.known()), |slot| self.rows[slot as usize].count)?;
+            saved.index.write(&self.sessions, &self.changes.take(self.sessions.known()), |slot| {
+                self.rows[slot as usize].count
+            })?;
         }
         Ok(())
     }

@@ -93,6 +93,6 @@ impl StoreFactory for Subtask {
             true => RunStore::new(dir, options, cache, self.groups),
             false => RunStore::restore(dir, options, cache, &old, self.groups).unwrap().0,
         };
-        Ok(OpenedStore { store, folder: PathBuf::new(), restored: None })
+        Ok(OpenedStore { store, folder: PathBuf::new(), restored: None, origin: None })
     }
 }

@@ -97,6 +97,6 @@ impl StoreFactory for TestStores {
                 restored.unwrap().0
             }
         };
-        Ok(OpenedStore { store, folder: PathBuf::new(), restored: None })
+        Ok(OpenedStore { store, folder: PathBuf::new(), restored: None, origin: None })
     }
 }
