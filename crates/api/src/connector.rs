@@ -360,8 +360,8 @@ pub struct WriterContext {
     pub rowtime: Option<usize>,
     /// The sink operator's metrics.
     pub metrics: Arc<MetricGroup>,
-    /// Where rows are staged until their checkpoint is complete: a folder of this subtask's own, which exists.
-    /// `None` if the job takes no checkpoints; what is staged is then published at the end of the input.
+    /// Where rows are staged until their checkpoint is complete or, in a job without checkpoints, until the end of the
+    /// input: a folder of this subtask's own, which exists. `None` if there is no folder for temporary files.
     pub staging: Option<PathBuf>,
     /// What the writers of the subtasks this one took over from returned by [`SinkWriter::snapshot`].
     pub restored: Vec<serde_json::Value>,

@@ -4,7 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -368,19 +368,26 @@ async fn the_end_of_a_job_without_checkpoints_publishes(kind: Kind) {
     let sink = job.sink("a");
     let mut first = job.committer(sink.as_ref(), 0, 1);
     first.recover(Vec::new()).await.expect("it opens");
-    let metrics = Arc::new(MetricGroup::default());
-    let (restored, clock) = (Vec::new(), Arc::new(SystemClock::new()));
-    let ctx = WriterContext { subtask: 0, parallelism: 1, rowtime: None, metrics, staging: None, restored, clock };
-    let mut writer = sink.writer(ctx).expect("it opens");
+    let folder = tempfile::tempdir().expect("a folder");
+    let ctx = |staging| WriterContext {
+        subtask: 0,
+        parallelism: 1,
+        rowtime: None,
+        metrics: Arc::new(MetricGroup::default()),
+        staging,
+        restored: Vec::new(),
+        clock: Arc::new(SystemClock::new()),
+    };
+    let nowhere = sink.writer(ctx(None)).err().expect("rows must wait somewhere").to_string();
+    assert!(nowhere.contains("io.tmp.dirs"), "{nowhere}");
+    let mut writer = sink.writer(ctx(Some(folder.path().to_owned()))).expect("it opens");
     writer.write(batch(&[0, 1, 2])).await.expect("staged");
     writer.finish().await.expect("finished");
     let staged = writer.pre_commit(0).await.expect("staged");
-    let folder = staged[0].files[0].parent().map(Path::to_owned).expect("a folder");
+    assert!(staged[0].files[0].starts_with(folder.path()));
     // The engine asks for another committer at the end.
     job.committer(sink.as_ref(), 0, 1).commit(staged).await.expect("committed");
     assert_once(kafka, &topic, 3);
-    drop(writer);
-    assert!(!folder.exists());
 }
 
 async fn a_timeout_above_the_brokers_is_refused(kind: Kind) {

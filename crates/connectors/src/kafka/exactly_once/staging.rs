@@ -1,6 +1,6 @@
 //! The writer: stages records in segment files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,7 +25,8 @@ pub(super) struct StagingWriter {
     clock: SystemClock,
     encoder: RecordEncoder,
     records: Records,
-    folder: Folder,
+    /// Where segments lie until they are written.
+    folder: PathBuf,
     /// Part of every file's name: no two files of a job may have one name.
     random: String,
     files: u64,
@@ -47,10 +48,12 @@ struct Remembered {
 impl StagingWriter {
     pub fn new(plan: Arc<Plan>, book: Arc<Book>, ctx: WriterContext) -> Result<StagingWriter> {
         let random = format!("{:016x}", rand::random::<u64>());
-        let folder = match ctx.staging {
-            Some(folder) => Folder { path: folder, is_own: false },
-            None => Folder::temporary(&random)?,
-        };
+        let folder = ctx.staging.ok_or_else(|| {
+            Error::job(
+                "Rows of an exactly-once sink wait in a folder for temporary files until they are published, and there is \
+                 none. Set 'io.tmp.dirs'.",
+            )
+        })?;
         let mut writer = StagingWriter {
             encoder: RecordEncoder::new(Arc::clone(&plan.table))?,
             plan,
@@ -109,7 +112,7 @@ impl StagingWriter {
 
     fn open_segment(&mut self) -> Result<&mut SegmentWriter> {
         if self.open.is_none() {
-            let path = self.folder.path.join(format!("segment-{}-{}", self.random, self.files));
+            let path = self.folder.join(format!("segment-{}-{}", self.random, self.files));
             self.open = Some(SegmentWriter::create(path)?);
             self.files += 1;
         }
@@ -185,30 +188,5 @@ impl SinkWriter for StagingWriter {
 
     async fn finish(&mut self) -> Result<()> {
         self.close_segment()
-    }
-}
-
-/// Where segments lie until they are written.
-struct Folder {
-    path: PathBuf,
-    /// Made here, for a job without checkpoints, and removed here.
-    is_own: bool,
-}
-
-impl Folder {
-    fn temporary(random: &str) -> Result<Folder> {
-        let path = std::env::temp_dir().join(format!("tidegate-kafka-sink-{random}"));
-        let made = std::fs::create_dir_all(&path);
-        made.map_err(|e| Error::job(format!("The folder '{}' cannot be made: {e}.", Path::display(&path))))?;
-        Ok(Folder { path, is_own: true })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if self.is_own {
-            // A folder for temporary files is emptied by the system, too.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
     }
 }
