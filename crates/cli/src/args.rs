@@ -201,7 +201,8 @@ pub struct StandaloneArgs {
     /// Address to listen on [default: rest.bind-address, or 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Option<String>,
-    /// Setting as in a Flink configuration: -D jobstore.max-capacity=20
+    /// Setting as in a Flink configuration: -D jobstore.max-capacity=20; jobs have it too unless they SET it
+    /// themselves
     #[arg(short = 'D', value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// Keep jobs and their checkpoints in this folder, and go on with them when started on it again

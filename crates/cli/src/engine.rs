@@ -47,18 +47,20 @@ impl Engine {
 
     /// The same, with these connectors instead of the ones of their names.
     pub fn with(config: &Configuration, console: Console, instead: Vec<Arc<dyn ConnectorFactory>>) -> Result<Engine> {
-        Engine::wired(config, console, instead, None)
+        Engine::wired(config, console, instead, Configuration::default(), None)
     }
 
-    /// The same, for jobs that outlive the process.
-    pub fn durable(config: &Configuration, console: Console, store: Arc<JobStore>) -> Result<Engine> {
-        Engine::wired(config, console, Vec::new(), Some(store))
+    /// The same, for jobs that others submit: they have the settings of the process where they have none of their own.
+    /// With a store they outlive it.
+    pub fn serving(config: &Configuration, console: Console, store: Option<Arc<JobStore>>) -> Result<Engine> {
+        Engine::wired(config, console, Vec::new(), config.clone(), store)
     }
 
     fn wired(
         config: &Configuration,
         console: Console,
         instead: Vec<Arc<dyn ConnectorFactory>>,
+        defaults: Configuration,
         store: Option<Arc<JobStore>>,
     ) -> Result<Engine> {
         let functions: Arc<dyn FunctionLibrary> = Arc::new(SqlFunctions);
@@ -71,6 +73,7 @@ impl Engine {
         instead.into_iter().for_each(|factory| connectors.register(factory));
         let mut options = ClusterOptions::new(connectors.clone(), functions);
         options.finished_jobs_max = finished_jobs_max(config)?;
+        options.defaults = defaults;
         options.checkpoints_dir = store.as_ref().map(|store| store.checkpoints());
         options.records = store.clone().map(|store| store as Arc<dyn JobRecords>);
         let told = console.clone();

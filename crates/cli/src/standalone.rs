@@ -17,10 +17,10 @@ pub async fn standalone(args: StandaloneArgs, signals: Signals) -> Result<()> {
     let config = script::parse_settings(&args.settings)?;
     let console = Console::new(false);
     let (engine, stored) = match &args.state_dir {
-        None => (Engine::new(&config, console.clone())?, Vec::new()),
+        None => (Engine::serving(&config, console.clone(), None)?, Vec::new()),
         Some(dir) => {
             let (store, stored) = JobStore::open(dir, finished_jobs_max(&config)?)?;
-            (Engine::durable(&config, console.clone(), Arc::new(store))?, stored)
+            (Engine::serving(&config, console.clone(), Some(Arc::new(store)))?, stored)
         }
     };
     let engine = Arc::new(engine);

@@ -38,6 +38,28 @@ pub(super) const S3_SESSION_TOKEN: Key = Key("s3.session-token", &["s3.session.t
 pub(super) const S3_PATH_STYLE: Key =
     Key("s3.path-style-access", &["s3.path.style.access", "fs.s3a.path.style.access"]);
 
+/// Keys that are read under several names.
+pub(super) const RENAMED: &[&Key] = &[
+    &UNALIGNED,
+    &ALIGNED_TIMEOUT,
+    &STORAGE,
+    &DIR,
+    &SAVEPOINT_DIR,
+    &NUM_RETAINED,
+    &CREATE_SUBDIR,
+    &INCREMENTAL,
+    &BACKEND,
+    &RESTORE_PATH,
+    &CLAIM_MODE,
+    &IGNORE_UNCLAIMED,
+    &S3_ENDPOINT,
+    &S3_REGION,
+    &S3_ACCESS_KEY,
+    &S3_SECRET_KEY,
+    &S3_SESSION_TOKEN,
+    &S3_PATH_STYLE,
+];
+
 /// Keys that must keep the value they have, and what another would mean.
 pub(super) const FIXED: &[(Key, &str, &str)] = &[
     (

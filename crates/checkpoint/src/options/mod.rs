@@ -10,7 +10,7 @@ mod s3;
 #[cfg(test)]
 mod tests;
 
-pub use parse::default_dir;
+pub use parse::{add_defaults, default_dir};
 pub use s3::{S3Keys, S3Options};
 
 use crate::barrier::Alignment;

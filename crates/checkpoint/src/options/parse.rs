@@ -16,7 +16,11 @@ const LEAST_MS: i64 = 10;
 impl Key {
     /// The value, under whichever of its names; and that name.
     fn find<'a>(&self, config: &'a Configuration) -> Option<(&'static str, &'a str)> {
-        std::iter::once(self.0).chain(self.1.iter().copied()).find_map(|name| Some((name, config.get(name)?)))
+        self.names().find_map(|name| Some((name, config.get(name)?)))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.0).chain(self.1.iter().copied())
     }
 
     /// A configuration that holds this key alone, under its name, for the typed readers.
@@ -89,6 +93,19 @@ pub fn default_dir(config: &mut Configuration, dir: &str) {
     let in_memory = keys::STORAGE.find(config).is_some_and(|(_, kind)| kind.trim().eq_ignore_ascii_case("jobmanager"));
     if keys::DIR.find(config).is_none() && !in_memory {
         config.set(keys::DIR.0, dir);
+    }
+}
+
+/// Adds the settings that a job does not have, under whatever name.
+pub fn add_defaults(config: &mut Configuration, defaults: &Configuration) {
+    let names = |key: &str| {
+        let of = keys::RENAMED.iter().find(|known| known.0 == key || known.1.contains(&key));
+        of.map_or_else(|| vec![key.to_owned()], |known| known.names().map(str::to_owned).collect())
+    };
+    for (key, value) in &defaults.values {
+        if !names(key).iter().any(|name| config.get(name).is_some()) {
+            config.set(key, value);
+        }
     }
 }
 

@@ -175,3 +175,19 @@ fn s3_is_reached_by_flinks_keys() {
         assert!(said.contains("set both or none") && !said.contains("hunter2"), "{said}");
     }
 }
+
+#[test]
+fn defaults_are_added_and_what_a_job_sets_wins_under_whatever_name() {
+    let defaults = config(&[
+        ("execution.checkpointing.dir", "file:///process"),
+        ("state.savepoints.dir", "file:///sp"),
+        ("execution.checkpointing.interval", "10 s"),
+        ("rest.port", "8081"),
+    ]);
+    let mut job = config(&[("state.checkpoints.dir", "file:///job"), ("execution.checkpointing.interval", "1 s")]);
+    add_defaults(&mut job, &defaults);
+    let options = CheckpointOptions::from_config(&job).expect("good options");
+    assert_eq!((options.dir.as_deref(), options.interval_ms), (Some("file:///job"), Some(1000)));
+    assert_eq!(options.savepoint_dir.as_deref(), Some("file:///sp"));
+    assert_eq!(job.get("rest.port"), Some("8081"));
+}

@@ -199,7 +199,7 @@ fn write_durably(path: &Path, text: &[u8]) -> io::Result<()> {
     };
     let temporary = folder.join(format!(".{}.new", name.to_string_lossy()));
     let written = (|| {
-        let mut file = File::create(&temporary)?;
+        let mut file = create_private(&temporary)?;
         file.write_all(text)?;
         file.sync_all()?;
         fs::rename(&temporary, path)
@@ -209,6 +209,15 @@ fn write_durably(path: &Path, text: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     written.and_then(|()| sync_folder(folder))
+}
+
+/// Settings of a job may hold passwords.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// A new name must survive a power failure.

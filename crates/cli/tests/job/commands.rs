@@ -158,6 +158,26 @@ fn a_checkpoint_is_taken_when_it_is_asked_for() {
 }
 
 #[test]
+fn jobs_have_the_settings_of_the_process_unless_they_set_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = format!("state.checkpoints.dir={}", folder.path().display());
+    let cluster = Process::standalone(&["-D", "execution.checkpointing.interval=50 ms", "-D", &dir]);
+    let bare = "CREATE TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10');
+                CREATE TABLE o (id BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO o SELECT id FROM n;";
+    let job = cluster.submit(bare, &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    let place = cluster.next_checkpoint(&job);
+    assert!(local(&place).starts_with(folder.path()), "{place}");
+
+    let own = "SET 'execution.checkpointing.interval' = '1 h'; SET 'execution.checkpointing.dir' = 'memory:///own';";
+    let job = cluster.submit(&format!("{own}{bare}"), &[]);
+    cluster.wait_for_state(&job, "RUNNING");
+    assert_eq!(cluster.get(&format!("/jobs/{job}/checkpoints/config"))["interval"], 3_600_000);
+    let taken = cluster.job(&["checkpoint", &job]).stdout;
+    assert!(taken.contains("Path: memory:/own/"), "{taken}");
+}
+
+#[test]
 fn what_cannot_be_done_is_told_and_ends_with_its_code() {
     let cluster = Process::standalone(&[]);
     let bare = "CREATE TABLE n (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10');

@@ -16,7 +16,7 @@ use tidegate_testing::s3::Bucket;
 use tidegate_testing::wait_for;
 
 use crate::common::{Finished, run_sql};
-use crate::rig::{LIMIT, PROMPT, Process, broker, expect_lines, kafka_table, row, send};
+use crate::rig::{LIMIT, PROMPT, Process, broker, expect_lines, kafka_table, row, send, tree};
 
 /// What may not be waited for longer, whatever is wrong with the storage.
 const BOUND: Duration = Duration::from_secs(50);
@@ -109,6 +109,38 @@ fn a_killed_job_goes_on_from_s3_and_keeps_few_objects() {
     assert_eq!(second.job(&["cancel", &job]).code, Some(0));
     assert!(case.manifests(&format!("checkpoints/{job}/")).len() >= 2, "they are retained");
     assert!(second.process.errors().lines().all(|line| !line.contains(case.bucket.keys().1)));
+}
+
+#[test]
+fn a_process_keeps_checkpoints_of_its_jobs_on_s3_and_no_secrets() {
+    let Some(case) = Case::new("process") else { return };
+    let state = tempfile::tempdir().expect("a folder");
+    let mut arguments = vec!["--state-dir".to_owned(), state.path().display().to_string()];
+    let dir = ("execution.checkpointing.dir", case.bucket.url("all"));
+    for (key, value) in case.bucket.settings().into_iter().chain([dir]) {
+        arguments.extend(["-D".to_owned(), format!("{key}={value}")]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    send(&case.topic, 0..100);
+    let killed = Process::standalone(&arguments);
+    let job = killed.submit(&format!("SET 'execution.checkpointing.interval' = '100 ms';{}", case.tables()), &[]);
+    killed.wait_for_state(&job, "RUNNING");
+    expect_lines(case.out(), rows(0..100));
+    assert!(!case.manifests(&format!("all/{job}/")).is_empty(), "{:?}", case.bucket.list());
+    let settings = killed.get("/jobmanager/config").to_string();
+    drop(killed);
+    send(&case.topic, 100..200);
+    let alive = Process::standalone(&arguments);
+    alive.wait_for_state(&job, "RUNNING");
+    expect_lines(case.out(), rows(0..200));
+
+    let secret = case.bucket.keys().1;
+    assert!(settings.contains("s3.secret-key") && !settings.contains(secret), "{settings}");
+    assert!(!alive.process.errors().contains(secret), "{}", alive.process.errors());
+    // The process has them; what it keeps of a job need not.
+    for (name, bytes) in tree(state.path()) {
+        assert!(!String::from_utf8_lossy(&bytes).contains(secret), "{name}");
+    }
 }
 
 /// Files that checkpoints share.

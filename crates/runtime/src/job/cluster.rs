@@ -8,7 +8,7 @@ use tidegate_api::connector::{ConnectorRegistry, Source};
 use tidegate_api::function::FunctionLibrary;
 use tidegate_api::graph::{JobGraph, OperatorSpec};
 use tidegate_api::{Error, Result};
-use tidegate_checkpoint::options::{Backend, CheckpointOptions, StorageKind, default_dir};
+use tidegate_checkpoint::options::{Backend, CheckpointOptions, StorageKind, add_defaults, default_dir};
 use tidegate_checkpoint::restart::RestartStrategy;
 use tidegate_checkpoint::storage::{CheckpointStorage, Stores};
 use tidegate_time::{Clock, SystemClock};
@@ -39,6 +39,8 @@ pub struct ClusterOptions {
     pub notices: Arc<dyn Notices>,
     /// How many ended jobs are remembered; the oldest are forgotten first.
     pub finished_jobs_max: usize,
+    /// Settings of jobs that do not have them.
+    pub defaults: Configuration,
     /// Where checkpoints of jobs go that name no place themselves: a folder or URL. `None` is memory.
     pub checkpoints_dir: Option<String>,
     /// Who remembers jobs beyond the life of the process.
@@ -67,6 +69,7 @@ impl ClusterOptions {
             clock: Arc::new(SystemClock::new()),
             notices: Arc::new(|_: Notice| {}),
             finished_jobs_max: FINISHED_JOBS_MAX,
+            defaults: Configuration::default(),
             checkpoints_dir: None,
             records: None,
             wrap_values: None,
@@ -136,6 +139,7 @@ impl LocalCluster {
 
     /// Checks a job and makes it ready to run: a new one, or one that goes on from another process.
     pub fn prepare(&self, mut graph: JobGraph, resumed: Option<ResumedJob>) -> Result<PreparedJob> {
+        add_defaults(&mut graph.config, &self.options.defaults);
         if let Some(dir) = &self.options.checkpoints_dir {
             default_dir(&mut graph.config, dir);
         }

@@ -360,7 +360,7 @@ impl KeyedState {
             }
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        scanned.map_err(failed)?;
+        scanned.map_err(|e| self.unreadable(&e))?;
         outcome
     }
 
