@@ -11,3 +11,4 @@ mod folders;
 mod jobs;
 mod kills;
 mod standalone;
+mod stopping;

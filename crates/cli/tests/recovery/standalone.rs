@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tidegate_api::fail_point;
 use tidegate_testing::kafka::Kafka;
 use tidegate_testing::process::binary;
 use tidegate_testing::rdkafka::consumer::{BaseConsumer, Consumer};
@@ -39,14 +40,17 @@ pub struct Standalone {
 impl Standalone {
     /// Starts it on the folder `state` below `dir`, with `dir` for temporary files too, and waits until it serves.
     pub fn start(dir: &Path) -> Standalone {
-        let mut process = Command::new(binary(env!("CARGO_BIN_EXE_tidegate")))
-            .args(["standalone", "--port", "0", "--state-dir"])
-            .arg(dir.join("state"))
-            .env("TMPDIR", dir)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        Standalone::start_dying(dir, "")
+    }
+
+    /// The same; it dies at a fail point, if one is named.
+    pub fn start_dying(dir: &Path, fail_point: &str) -> Standalone {
+        let mut command = Command::new(binary(env!("CARGO_BIN_EXE_tidegate")));
+        command.args(["standalone", "--port", "0", "--state-dir"]).arg(dir.join("state")).env("TMPDIR", dir);
+        if !fail_point.is_empty() {
+            command.env(fail_point::VARIABLE, fail_point);
+        }
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let said = Arc::new(Mutex::new(String::new()));
         let (lines, heard) = (BufReader::new(process.stderr.take().expect("piped")), Arc::clone(&said));
         std::thread::spawn(move || {
@@ -68,6 +72,18 @@ impl Standalone {
     /// What it has written to standard error.
     pub fn said(&self) -> String {
         self.said.lock().expect("not poisoned").clone()
+    }
+
+    /// Waits until it has died by itself.
+    pub fn wait_for_death(&mut self) {
+        let ended = wait_for(LIMIT, || self.process.try_wait().expect("a child"));
+        assert!(ended.is_some_and(|status| !status.success()), "it did not die: {ended:?} {}", self.said());
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("it lives");
+        self.process.wait().expect("it ends");
     }
 
     pub fn pid(&self) -> u32 {
