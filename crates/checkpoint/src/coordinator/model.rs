@@ -70,6 +70,8 @@ impl Record {
                 Decision::StoreManifest { manifest, .. } => {
                     manifest.validate().expect("a good manifest");
                     assert!(self.storing.insert(manifest.checkpoint), "stored twice");
+                    // Where all tasks have finished, none is told.
+                    self.triggered.entry(manifest.checkpoint).or_insert(manifest.is_savepoint());
                     self.kept.extend(manifest.files().map(|file| file.path.clone()));
                 }
                 Decision::Complete { checkpoint, .. } => {
