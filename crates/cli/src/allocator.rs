@@ -1,8 +1,7 @@
 //! The allocator, and when it gives memory back.
 #![allow(unsafe_code)] // One call into the allocator, which has no safe form.
 
-use tidegate_api::config::Configuration;
-use tidegate_checkpoint::options::{Backend, CheckpointOptions};
+use tidegate_runtime::PreparedJob;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -14,9 +13,8 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 const SOON_MS: i64 = 10;
 
 /// Keeps a process whose state is limited in memory to that limit. Any other job's memory stays as fast as can be.
-pub fn suit(config: &Configuration) {
-    // What is wrong with the options is said by whoever starts the job.
-    if CheckpointOptions::from_config(config).is_ok_and(|options| options.backend == Backend::Disk) {
+pub fn suit(job: &PreparedJob) {
+    if job.limits_memory() {
         give_back_soon();
     }
 }
@@ -36,8 +34,6 @@ mod tests {
         // SAFETY: reads a number.
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
         assert_eq!(delay(), 1000, "mimalloc's own delay; if it is another one, look up the option's number anew");
-        suit(&Configuration::default());
-        assert_eq!(delay(), 1000);
         give_back_soon();
         assert_eq!(delay(), 10);
     }

@@ -119,8 +119,9 @@ impl Engine {
     /// Starts a job.
     pub fn start(&self, graph: JobGraph) -> Result<Running> {
         let prints = prints(&graph);
-        allocator::suit(&graph.config);
-        Ok(Running { job: self.cluster.submit(graph)?, prints })
+        let prepared = self.cluster.prepare(graph, None)?;
+        allocator::suit(&prepared);
+        Ok(Running { job: self.cluster.start(prepared)?, prints })
     }
 
     /// What a job would get of the snapshot it is to be restored from; nothing starts.
@@ -171,8 +172,8 @@ impl Engine {
         }
         let resumed = ResumedJob { id: id.clone(), restarts: record.restarts, savepoint: record.savepoint() };
         let started = record.graph().map_err(Error::job).and_then(|graph| {
-            allocator::suit(&graph.config);
             let prepared = self.cluster.prepare(graph, Some(resumed))?;
+            allocator::suit(&prepared);
             let outlives = prepared.outlives_process();
             Ok((self.cluster.start(prepared)?, outlives))
         });
@@ -252,7 +253,7 @@ impl ClusterAccess for Engine {
 
     fn submit(&self, graph: JobGraph, script: Option<String>) -> Result<String> {
         let prepared = self.cluster.prepare(graph.clone(), None)?;
-        allocator::suit(&graph.config);
+        allocator::suit(&prepared);
         self.keep(&prepared, &graph, script)?;
         let job = self.cluster.start(prepared)?;
         let id = job.id().as_str().to_owned();

@@ -82,7 +82,7 @@ pub trait Operator: Send {
     }
 
     /// Writes some of what the last checkpoint has noted into the operator's states, `most` groups or so, as it was
-    /// then; true if nothing is left. The task calls it with 0 at once and then between elements until then. An
+    /// then; true if nothing is left. The task calls it at once and then between elements until then. An
     /// operator that has to write newer things before writes everything that is noted, and begins the snapshot
     /// itself.
     fn save_some(&mut self, most: usize) -> Result<bool> {

@@ -298,6 +298,11 @@ impl PreparedJob {
         &self.execution.job.name
     }
 
+    /// Whether its state is limited in memory, and goes to disk beyond that.
+    pub fn limits_memory(&self) -> bool {
+        self.execution.checkpoints.backend == Backend::Disk
+    }
+
     /// Whether it takes checkpoints that outlive the process; if not, another process can only start it from its
     /// beginning.
     pub fn outlives_process(&self) -> bool {

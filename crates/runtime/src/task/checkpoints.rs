@@ -155,8 +155,8 @@ impl TaskCheckpoints {
         TakenSnapshot { parts: Vec::new(), watermark_ms: (watermark != i64::MIN).then_some(watermark) }
     }
 
-    /// Adds the state of the operator at `link`, which has noted what changed and writes it into its stores: later,
-    /// if there is something to write.
+    /// Adds the state of the operator at `link`, which notes what changed and writes it into its stores: a first slice
+    /// at once, since a task that is held up may not come to a second one for long, and the rest later.
     pub(crate) fn add_operator(
         &mut self,
         snapshot: &mut TakenSnapshot,
@@ -168,7 +168,7 @@ impl TaskCheckpoints {
         let LinkIdentity { id, states } = &self.links[link];
         let stores = states.open();
         stores.iter().for_each(|store| store.ask_for_snapshot(checkpoint.0));
-        if operator.save_some(0)? {
+        if operator.save_some(SLICE_GROUPS)? {
             stores.iter().try_for_each(OpenStore::begin_snapshot)?;
         } else {
             self.saving.push_back(link);
