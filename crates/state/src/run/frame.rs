@@ -22,18 +22,6 @@ pub enum Compression {
     None,
 }
 
-impl Compression {
-    /// Raw size at which a data block is closed. A lookup at random reads a block for one entry, so what is read as
-    /// it is pays for smaller ones: with 2 KiB a lookup costs a seventh less than with 4, and the index is half as
-    /// large again. Compressed, a block of 4 KiB is read as about that.
-    pub(crate) fn block_bytes(self) -> usize {
-        match self {
-            Compression::Lz4 => 4096,
-            Compression::None => 2048,
-        }
-    }
-}
-
 /// Checksum of `bytes` as they lie at `offset`.
 pub(crate) fn checksum_at(bytes: &[u8], offset: u64) -> u64 {
     xxh3_64(bytes) ^ offset.wrapping_mul(0x9E37_79B9_7F4A_7C15)

@@ -45,6 +45,7 @@ pub(crate) struct FileWriter {
     name: String,
     file: Box<dyn Append>,
     compression: Compression,
+    block_bytes: usize,
     buffer: Vec<u8>,
     /// Bytes handed to the file.
     flushed: u64,
@@ -70,12 +71,18 @@ struct RunParts {
 }
 
 impl FileWriter {
-    pub(crate) fn create(dir: &dyn RunDir, name: &str, compression: Compression) -> Result<FileWriter> {
+    pub(crate) fn create(
+        dir: &dyn RunDir,
+        name: &str,
+        compression: Compression,
+        block_bytes: usize,
+    ) -> Result<FileWriter> {
         let file = dir.create(name).map_err(|source| StateError::Io { file: name.into(), action: "create", source })?;
         Ok(FileWriter {
             name: name.into(),
             file,
             compression,
+            block_bytes,
             buffer: head().to_vec(),
             flushed: 0,
             content: Xxh3::new(),
@@ -139,7 +146,7 @@ impl FileWriter {
         self.run.last_key.extend_from_slice(key);
         self.page.push_key(xxh3_64(key));
         self.block.push(key, entry);
-        if self.block.is_full(self.compression.block_bytes()) {
+        if self.block.is_full(self.block_bytes) {
             self.end_block()?;
         }
         Ok(())
@@ -156,7 +163,7 @@ impl FileWriter {
         self.page.push_block(self.run.block_first.clone(), offset, bytes as u32);
         self.run.counts.blocks += 1;
         self.run.counts.data_bytes += bytes;
-        if self.page.is_full(self.compression.block_bytes()) {
+        if self.page.is_full(self.block_bytes) {
             self.end_page();
         }
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }

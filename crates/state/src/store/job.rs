@@ -88,6 +88,7 @@ pub(crate) struct Job {
     /// Files are named by this, a number and an ending.
     pub(crate) name_stem: String,
     pub(crate) compression: Compression,
+    pub(crate) block_bytes: usize,
     pub(crate) file_bytes: u64,
     pub(crate) sync: bool,
     pub(crate) now_ms: i64,
@@ -269,7 +270,7 @@ impl Files<'_> {
     fn writer(&mut self) -> Result<&mut FileWriter> {
         if self.writer.is_none() {
             let name = format!("{}-{}.{}", self.job.name_stem, self.names.len(), super::run_store::FILE_ENDING);
-            let writer = FileWriter::create(self.job.dir.as_ref(), &name, self.job.compression)?;
+            let writer = FileWriter::create(self.job.dir.as_ref(), &name, self.job.compression, self.job.block_bytes)?;
             self.names.push(name);
             self.writer = Some(writer);
             self.bytes = 0;

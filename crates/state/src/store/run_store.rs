@@ -34,6 +34,8 @@ pub struct StoreOptions {
     pub file_prefix: String,
     /// How data blocks are kept.
     pub compression: Compression,
+    /// Raw size at which a data block is closed. A lookup at random reads a block for one entry.
+    pub block_bytes: usize,
     /// Size at which a run is cut and a pack is full.
     pub file_bytes: u64,
     /// Sealed batches in memory from which on a flush is wanted.
@@ -52,6 +54,7 @@ impl Default for StoreOptions {
         StoreOptions {
             file_prefix: "state".into(),
             compression: Compression::Lz4,
+            block_bytes: 4096,
             file_bytes: 64 << 20,
             flush_bytes: 32 << 20,
             sealed_limit_bytes: 96 << 20,

@@ -29,6 +29,7 @@ impl RunStore {
             dir: Arc::clone(&self.dir),
             name_stem: format!("{}-{:08}", self.options.file_prefix, self.next_file),
             compression: self.options.compression,
+            block_bytes: self.options.block_bytes,
             file_bytes: self.options.file_bytes,
             sync: self.options.sync,
             now_ms,
