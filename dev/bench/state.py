@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keyed state of a given size under a memory budget, in memory (hashmap) and on disk.
 
-One job: every key once (the state grows to its size), then as many rows again at random keys. A key's state is a count,
+One job: every key once (the state grows to its size), then rows at random keys. A key's state is a count,
 a sum and a string of 64 characters, about 120 bytes in memory. Checkpoints are taken all along into a local folder.
 
 Prints for each size and backend: rows a second while growing and while updating, CPU a row, peak memory, the checkpoints
@@ -144,7 +144,7 @@ def one(args, size_mb, backend):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(f'{folder}/tmp')
     keys = size_mb * 1_000_000 // KEY_BYTES
-    updates = min(keys, args.updates)
+    updates = args.updates
     # More rows than are waited for, so that the job is alive when it is stopped.
     rows = keys + updates * 50
     sql = f'{folder}/job.sql'
@@ -196,7 +196,7 @@ def main():
     parser.add_argument('--sizes', default='100,1000', help='MB of state')
     parser.add_argument('--backends', default='hashmap,disk')
     parser.add_argument('--budget', type=int, default=512, help='MB for state')
-    parser.add_argument('--updates', type=int, default=10_000_000, help='random updates at most')
+    parser.add_argument('--updates', type=int, default=10_000_000, help='random updates')
     parser.add_argument('--interval', default='10 s', help='of checkpoints')
     parser.add_argument('--keep', action='store_true', help='keep checkpoints')
     args = parser.parse_args()
