@@ -227,8 +227,8 @@ impl TaskCheckpoints {
         snapshot.parts.push(Taken { id, entry, stores: Vec::new(), staged: staged.committables });
     }
 
-    /// Writes a snapshot while the task goes on and its operators write what they have noted, and acknowledges it once its alignment is over too. The first
-    /// barrier was seen at `seen_ms`; the state was begun to be taken at `begun_ms`.
+    /// Writes a snapshot while the task goes on and its operators write what they have noted, and acknowledges it once
+    /// its alignment is over too. The first barrier was seen at `seen_ms`; the state was begun to be taken at `begun_ms`.
     pub(crate) fn write(&mut self, barrier: Barrier, snapshot: TakenSnapshot, seen_ms: i64, begun_ms: i64) {
         let (overtaken, aligned) = oneshot::channel();
         self.aligning.insert(barrier.id, overtaken);

@@ -105,7 +105,7 @@ impl InRuns<'_> {
         let OtherBuffers { scratch: other_scratch, shard_todo: other_todo, collected } = other;
         collected.clear();
         let (got, other_got) = std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, || {
                 let mut collect = |key, value: Option<Value<'_>>| collected.add(key, value);
                 let mut answers = Answers::new(now_ms, &mut collect);
                 let got = self.get(theirs, other_scratch, other_todo, &mut answers);
@@ -113,7 +113,12 @@ impl InRuns<'_> {
                 got
             });
             let got = self.get(mine, scratch, shard_todo, answers);
-            (got, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            let other_got = match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // The system gives no more threads: then this one does it.
+                Err(_) => self.get(theirs, &mut Scratch::default(), &mut Vec::new(), answers),
+            };
+            (got, other_got)
         });
         got.and(other_got)?;
         collected.give(answers);
