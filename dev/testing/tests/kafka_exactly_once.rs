@@ -39,6 +39,7 @@ each_broker! {
     a_timeout_above_the_brokers_is_refused,
     a_snapshot_from_before_a_fork_is_recognised,
     nothing_is_lost_however_long_the_outage,
+    a_transaction_that_holds_the_progress_back_is_named,
     what_does_not_fit_is_told_before_a_job_starts,
     the_account_tells_what_was_replayed_and_what_was_there,
 }
@@ -485,6 +486,47 @@ async fn nothing_is_lost_however_long_the_outage(kind: Kind) {
     job.complete = job.barrier(&mut run).await;
     run.commit().await.expect("committed");
     assert_once(kafka, &topic, 20);
+}
+
+async fn a_transaction_that_holds_the_progress_back_is_named(kind: Kind) {
+    let Some(kafka) = kafka::shared(kind) else { return };
+    let topic = kafka.new_topic("held", PARTITIONS);
+    let mut job = Job::new(kafka, &topic);
+    let mut run = job.start("a", 1).await.expect("it opens");
+    run.write(5).await;
+    job.complete = job.barrier(&mut run).await;
+    run.commit().await.expect("committed");
+    drop(run);
+    // A transaction that the id does not end when it is opened, as one that Kafka has left half ended.
+    let group = format!("eos.{topic}-a-0");
+    let other = die_in_a_transaction(kafka, &topic, &format!("{topic}-other"), 60_000);
+    let consumer: BaseConsumer = kafka.client().set("group.id", &group).create().expect("a consumer");
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset(&topic, 0, Offset::Offset(1)).expect("a place");
+    let metadata = consumer.group_metadata().expect("a group");
+    other.send_offsets_to_transaction(&offsets, &metadata, LIMIT).expect("taken");
+
+    let notices = Arc::clone(&job.notices);
+    let restart = tokio::spawn(async move { job.start("a", 1).await.map(|run| (job, run)) });
+    let told = async {
+        while !notices.lock().expect("not poisoned").iter().any(|text| text.contains("holds it back")) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told).await.unwrap_or_else(|_| panic!("{notices:?}"));
+    assert!(!restart.is_finished(), "what is not known is waited for");
+    let notices = notices.lock().expect("not poisoned").clone();
+    let notice = notices.iter().find(|text| text.contains("holds it back")).expect("it was told");
+    for part in [group.as_str(), "find-hanging", "docs/recovery.md"] {
+        assert!(notice.contains(part), "no {part} in {notice}");
+    }
+    other.abort_transaction(LIMIT).expect("aborted");
+    let restarted = tokio::time::timeout(Duration::from_secs(60), restart).await.expect("in time").expect("no panic");
+    let (mut job, mut run) = restarted.expect("it opens");
+    run.write(5).await;
+    job.complete = job.barrier(&mut run).await;
+    run.commit().await.expect("committed");
+    assert_once(kafka, &topic, 10);
 }
 
 async fn the_account_tells_what_was_replayed_and_what_was_there(kind: Kind) {

@@ -17,7 +17,7 @@ Usage: cargo xtask <command>
   ci              fmt, tidy, clippy, doc, then test: what must pass before a change lands
   tidy            house rules: crate edges, file sizes, dead files, words
   bench [NAME]    the benchmarks behind docs/benchmarks.md (long; not part of ci)
-  chaos [--kills 200] [--seed 1] [--minutes M] [--broker embedded|real]
+  chaos [--kills 200] [--seed 1] [--minutes M] [--broker embedded|real] [--outages 1]
                   kills jobs, with a broker and a disk that fail, and counts every row (long; not part of ci)
 ";
 

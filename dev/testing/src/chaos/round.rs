@@ -269,7 +269,7 @@ impl Play {
         self.job.wait_checkpoints(1)?;
         match self.kafka.kind() {
             Kind::Embedded => self.kafka.interrupt(),
-            // After a kill it takes its time to come back.
+            // After a kill it looks through its logs first.
             Kind::Real => self.kafka.stop()?,
         }
         std::thread::sleep(Duration::from_millis(200 + self.random.below(1_500)));

@@ -34,6 +34,9 @@ pub fn prepare(dir: &Path, port: u16, settings: Settings) -> Result<Vec<OsString
     Ok(command)
 }
 
+/// `controlled.shutdown.enable`: in order, a broker gives its partitions away before it stops. Those without another
+/// replica have no leader then, and a transaction that ends in that moment is never ended in them, for its coordinator
+/// takes partitions without a leader for deleted: what Kafka has confirmed stays invisible.
 fn server_properties(dir: &Path, broker: u16, settings: Settings) -> String {
     let controller = free_port();
     let auto_create = settings.auto_create_topics;
@@ -49,6 +52,7 @@ fn server_properties(dir: &Path, broker: u16, settings: Settings) -> String {
          log.dirs={}\n\
          num.partitions=1\n\
          auto.create.topics.enable={auto_create}\n\
+         controlled.shutdown.enable=false\n\
          offsets.topic.replication.factor=1\n\
          offsets.topic.num.partitions=1\n\
          transaction.state.log.replication.factor=1\n\

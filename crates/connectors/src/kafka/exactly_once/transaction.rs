@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::client::ClientContext;
-use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
@@ -81,6 +81,8 @@ pub(super) struct Transactions {
     producer: BaseProducer<Deliveries>,
     /// Of the id's group: reads its offset, and names it to transactions. It never joins.
     consumer: Consumer,
+    /// The same for a consumer that does not wait for transactions to end.
+    impatient: ClientConfig,
     name: SinkName,
     bootstrap: String,
     timeout_ms: i64,
@@ -99,12 +101,15 @@ impl Transactions {
         let mut config = table.config.clone();
         config.set("group.id", &name.group);
         config.set("enable.auto.commit", "false");
+        let mut impatient = config.clone();
+        impatient.set("isolation.level", "read_uncommitted");
         // Also makes Kafka say only offsets whose transaction is over.
         config.set("isolation.level", "read_committed");
         let consumer = Consumer::from_config_and_context(&config, Health::default()).map_err(refused)?;
         let transactions = Transactions {
             producer,
             consumer,
+            impatient,
             name: name.clone(),
             bootstrap: table.options.properties.bootstrap.clone(),
             timeout_ms,
@@ -119,18 +124,27 @@ impl Transactions {
 
     /// The sequence that the group has committed.
     pub fn committed(&self, topic: &str) -> std::result::Result<Option<Committed>, Failure> {
-        let read = || -> std::result::Result<Option<Committed>, KafkaError> {
-            let mut list = TopicPartitionList::new();
-            list.add_partition(topic, 0);
-            let list = self.consumer.committed_offsets(list, CALL)?;
-            let found = list.find_partition(topic, 0).ok_or(KafkaError::NoMessageReceived)?;
-            found.error()?;
-            Ok(match found.offset() {
-                Offset::Offset(sequence) => Committed::parse(sequence, found.metadata()),
-                _ => None,
-            })
-        };
-        read().map_err(|error| self.failure("cannot be asked for its progress", error, None))
+        committed_offset(&self.consumer, topic).map_err(|error| {
+            const WHAT: &str = "cannot be asked for its progress";
+            if is_timeout(&error) && self.is_held_back(topic) {
+                let what = format!(
+                    "{WHAT}: Kafka holds it back, for a transaction is open that has written an offset of group '{}', \
+                     and this id has none. Either another program uses that group, or Kafka has left a transaction \
+                     half ended and will not end it ('kafka-transactions.sh find-hanging' tells); what to do is in \
+                     docs/recovery.md, 'Kafka holds back the progress'",
+                    self.name.group
+                );
+                return self.failure(&what, error, None);
+            }
+            self.failure(WHAT, error, None)
+        })
+    }
+
+    /// Whether Kafka would answer if it did not wait for a transaction to end.
+    fn is_held_back(&self, topic: &str) -> bool {
+        let consumer: std::result::Result<Consumer, KafkaError> =
+            Consumer::from_config_and_context(&self.impatient, Health::default());
+        consumer.and_then(|consumer| committed_offset(&consumer, topic)).is_ok()
     }
 
     /// Writes a segment and its sequence, both or neither.
@@ -258,6 +272,26 @@ impl Transactions {
             _ => Failure::Passing(text),
         }
     }
+}
+
+/// What a group has committed for a topic: the sequence of its id.
+fn committed_offset(consumer: &Consumer, topic: &str) -> std::result::Result<Option<Committed>, KafkaError> {
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, 0);
+    let list = consumer.committed_offsets(list, CALL)?;
+    let found = list.find_partition(topic, 0).ok_or(KafkaError::NoMessageReceived)?;
+    found.error()?;
+    Ok(match found.offset() {
+        Offset::Offset(sequence) => Committed::parse(sequence, found.metadata()),
+        _ => None,
+    })
+}
+
+/// The client asks again by itself until the time is over, also if the answer was that an offset is not stable.
+fn is_timeout(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    let code = error.rdkafka_error_code();
+    matches!(code, Some(Code::OperationTimedOut | Code::RequestTimedOut | Code::UnstableOffsetCommit))
 }
 
 fn is_fenced(code: RDKafkaErrorCode) -> bool {

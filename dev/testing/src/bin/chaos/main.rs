@@ -1,5 +1,6 @@
-//! `chaos TIDEGATE [--kills N] [--seed N] [--minutes M] [--broker embedded|real]`: kills jobs until there were so
-//! many deaths, or for so long; see [`tidegate_testing::chaos`].
+//! `chaos TIDEGATE [--kills N] [--seed N] [--minutes M] [--broker embedded|real] [--outages N]`: kills jobs until
+//! there were so many deaths, or for so long, with so many outages of the broker in a round; see
+//! [`tidegate_testing::chaos`].
 #![allow(clippy::disallowed_methods)] // It kills real processes in real time.
 
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use tidegate_api::fail_point::FailPoint;
 use tidegate_testing::chaos::{Outcome, Round};
 use tidegate_testing::kafka::Kind;
 
-const USAGE: &str = "usage: chaos TIDEGATE [--kills N] [--seed N] [--minutes M] [--broker embedded|real]";
+const USAGE: &str = "usage: chaos TIDEGATE [--kills N] [--seed N] [--minutes M] [--broker embedded|real] [--outages N]";
 /// Kills at random moments in a round, besides the fail points.
 const KILLS_OF_ROUND: u64 = 12;
 const BOTH: [Kind; 2] = [Kind::Embedded, Kind::Real];
@@ -21,6 +22,7 @@ struct Wish {
     seed: u64,
     minutes: Option<u64>,
     kinds: Vec<Kind>,
+    outages: u64,
 }
 
 fn main() -> ExitCode {
@@ -37,7 +39,8 @@ fn main() -> ExitCode {
 
 fn wish(args: &[String]) -> Result<Wish, String> {
     let (binary, options) = args.split_first().ok_or(USAGE)?;
-    let mut wish = Wish { binary: PathBuf::from(binary), kills: 200, seed: 1, minutes: None, kinds: BOTH.to_vec() };
+    let binary = PathBuf::from(binary);
+    let mut wish = Wish { binary, kills: 200, seed: 1, minutes: None, kinds: BOTH.to_vec(), outages: 1 };
     for pair in options.chunks(2) {
         let [name, value] = pair else { return Err(USAGE.to_owned()) };
         let number = || value.parse::<u64>().map_err(|e| format!("{name} {value}: {e}"));
@@ -45,6 +48,7 @@ fn wish(args: &[String]) -> Result<Wish, String> {
             ("--kills", _) => wish.kills = number()?,
             ("--seed", _) => wish.seed = number()?,
             ("--minutes", _) => wish.minutes = Some(number()?),
+            ("--outages", _) => wish.outages = number()?,
             ("--broker", "embedded") => wish.kinds = vec![Kind::Embedded],
             ("--broker", "real") => wish.kinds = vec![Kind::Real],
             _ => return Err(USAGE.to_owned()),
@@ -67,9 +71,13 @@ fn soak(wish: &Wish) -> Result<bool, String> {
         let left = wish.kills.saturating_sub(total.deaths() + FailPoint::ALL.len() as u64);
         let kills = if wish.minutes.is_some() { KILLS_OF_ROUND } else { left.min(KILLS_OF_ROUND) };
         let seed = wish.seed + rounds;
-        let round = Round { kind, seed, kills, points: FailPoint::ALL.to_vec(), outages: 1, full_disks: 1 };
+        let round = Round { kind, seed, kills, points: FailPoint::ALL.to_vec(), outages: wish.outages, full_disks: 1 };
         let broker = if kind == Kind::Embedded { "embedded" } else { "real" };
-        let again = format!("Alone: cargo xtask chaos --kills {} --seed {seed} --broker {broker}", round.deaths());
+        let again = format!(
+            "Alone: cargo xtask chaos --kills {} --seed {seed} --broker {broker} --outages {}",
+            round.deaths(),
+            wish.outages
+        );
         match round.play(&wish.binary).map_err(|e| format!("round {rounds}: {e}\n{again}"))? {
             None => kinds.retain(|kind| *kind == Kind::Embedded),
             Some(outcome) => {
