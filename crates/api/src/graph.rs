@@ -118,6 +118,9 @@ pub enum OperatorSpec {
     /// One output row per element of an array, map or multiset: input columns followed by the
     /// element's columns.
     Unnest(UnnestSpec),
+    /// Joins rows of two inputs whose event times lie within bounds of each other. Output: the columns of
+    /// the left input, then those of the right one. The watermark is held back by the larger bound.
+    IntervalJoin(IntervalJoinSpec),
     /// Writes a table.
     Sink(SinkSpec),
 }
@@ -214,6 +217,75 @@ pub struct UnnestSpec {
     pub with_ordinality: bool,
     /// Keeps rows with no element, padded with NULL (`LEFT JOIN ... ON TRUE`).
     pub outer: bool,
+}
+
+/// Which rows a join gives that have no partner, padded with NULL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinKind {
+    /// None.
+    Inner,
+    /// Those of the left side.
+    Left,
+    /// Those of the right side.
+    Right,
+    /// Those of both sides.
+    Full,
+}
+
+impl JoinKind {
+    /// Whether rows of the left side without a partner are kept.
+    pub fn keeps_left(self) -> bool {
+        matches!(self, JoinKind::Left | JoinKind::Full)
+    }
+
+    /// Whether rows of the right side without a partner are kept.
+    pub fn keeps_right(self) -> bool {
+        matches!(self, JoinKind::Right | JoinKind::Full)
+    }
+
+    /// The name in plans: `InnerJoin`, `LeftOuterJoin`, ...
+    pub fn name(self) -> &'static str {
+        match self {
+            JoinKind::Inner => "InnerJoin",
+            JoinKind::Left => "LeftOuterJoin",
+            JoinKind::Right => "RightOuterJoin",
+            JoinKind::Full => "FullOuterJoin",
+        }
+    }
+}
+
+/// When two rows belong together, time aside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JoinSpec {
+    /// Which rows without a partner are kept.
+    pub kind: JoinKind,
+    /// Key columns of the left input. Rows of one key are partners; both inputs are spread by their keys.
+    pub left_keys: Vec<usize>,
+    /// Key columns of the right input, in the same order and of the same types.
+    pub right_keys: Vec<usize>,
+    /// For each key column whether NULL equals NULL (`IS NOT DISTINCT FROM`); else a row with NULL has no partner.
+    pub null_safe: Vec<bool>,
+    /// What else must be TRUE: over the left columns followed by the right ones.
+    pub condition: Option<Expr>,
+}
+
+/// A join of rows whose times are close: `lower_ms <= left time - right time <= upper_ms`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalJoinSpec {
+    /// Keys, kind and further condition.
+    pub join: JoinSpec,
+    /// Event-time column of the left input.
+    pub left_time: usize,
+    /// Event-time column of the right input.
+    pub right_time: usize,
+    /// The least that the left time minus the right time may be, in milliseconds.
+    pub lower_ms: i64,
+    /// The most that it may be. If it is less than `lower_ms`, no row has a partner.
+    pub upper_ms: i64,
+    /// What it joins, in words that stay the same while its state means the same. State of another meaning is
+    /// never taken for its own.
+    pub meaning: String,
 }
 
 /// Writes a table.

@@ -13,6 +13,8 @@ use tidegate_window::CutGrid;
 pub(crate) enum PlannedCut {
     /// Windows on this grid (sessions included).
     Window(WindowSpec),
+    /// Some operator joins a row that comes behind the watermark with what it has not yet let go.
+    Behind,
     /// Some operator looks at the watermark itself.
     Any,
 }
@@ -22,6 +24,7 @@ impl PlannedCut {
     pub(crate) fn rule(&self) -> Result<CutRule> {
         match self {
             PlannedCut::Any => Ok(CutRule::Any),
+            PlannedCut::Behind => Ok(CutRule::BehindWatermark),
             PlannedCut::Window(spec) if matches!(spec.kind, WindowKind::Session { .. }) => Ok(CutRule::BehindWatermark),
             PlannedCut::Window(spec) => {
                 let windows = spec.assigner().map_err(Error::invalid)?;
@@ -75,6 +78,12 @@ fn rules_of(spec: &OperatorSpec) -> Vec<PlannedCut> {
         OperatorSpec::Calc { filter, projection } => reads_watermark(&mut filter.iter().chain(projection)),
         OperatorSpec::Expand { projections } => reads_watermark(&mut projections.iter().flatten()),
         OperatorSpec::Unnest(unnest) => reads_watermark(&mut std::iter::once(&unnest.collection)),
+        // A row ahead of the watermark meets every partner that comes in time, wherever the watermark stands.
+        OperatorSpec::IntervalJoin(join) => {
+            let mut rules = reads_watermark(&mut join.join.condition.iter());
+            rules.push(PlannedCut::Behind);
+            rules
+        }
         OperatorSpec::WindowTableFunction { .. }
         | OperatorSpec::Source(_)
         | OperatorSpec::Values { .. }

@@ -64,9 +64,10 @@ impl StateMemory {
 
 fn keeps_state(spec: &OperatorSpec) -> bool {
     match spec {
-        OperatorSpec::GlobalWindowAggregate(_) | OperatorSpec::WindowAggregate(_) | OperatorSpec::GroupAggregate(_) => {
-            true
-        }
+        OperatorSpec::GlobalWindowAggregate(_)
+        | OperatorSpec::WindowAggregate(_)
+        | OperatorSpec::GroupAggregate(_)
+        | OperatorSpec::IntervalJoin(_) => true,
         OperatorSpec::WindowTableFunction { window, .. } => {
             matches!(window.kind, tidegate_api::WindowKind::Session { .. })
         }

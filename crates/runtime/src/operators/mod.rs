@@ -11,6 +11,8 @@ mod global_window;
 mod group_aggregate;
 mod group_set;
 mod group_state;
+mod interval_join;
+mod join;
 mod local_window;
 mod progress;
 mod recency;
@@ -62,6 +64,10 @@ pub fn build(
             }
             _ => Box::new(window_tvf::WindowTableFunction::new(window, *time_column, output)?),
         },
+        OperatorSpec::IntervalJoin(spec) => {
+            let [left, right] = inputs else { return Err(Error::internal("a join without two inputs")) };
+            Box::new(interval_join::IntervalJoin::new(spec, [left, right], output, ctx)?)
+        }
         OperatorSpec::Unnest(spec) => Box::new(unnest::Unnest::new(spec, input()?, output, ctx.clone())?),
         OperatorSpec::Source(_)
         | OperatorSpec::Values { .. }

@@ -60,6 +60,16 @@ impl OpenSet {
         OpenSet { state: name, namespace: Namespace::GLOBAL.0, more: Vec::new(), groups, rows: 0 }
     }
 
+    /// Rows of a namespace.
+    pub(super) fn of_rows(state: &KeyedState, namespace: i64, rows: i64) -> OpenSet {
+        OpenSet { state: state.name().to_owned(), namespace, more: Vec::new(), groups: 0, rows }
+    }
+
+    /// Number of rows.
+    pub(super) fn rows(&self) -> i64 {
+        self.rows
+    }
+
     /// Number of groups.
     pub(super) fn groups(&self) -> u64 {
         self.groups

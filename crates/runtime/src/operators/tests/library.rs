@@ -20,10 +20,25 @@ impl Evaluator for Column {
     }
 }
 
+/// One BIGINT column less than another.
+struct Less(usize, usize);
+
+impl Evaluator for Less {
+    fn evaluate(&mut self, batch: &RecordBatch, _: &EvalContext) -> Result<ArrayRef, RowError> {
+        let column = |i: usize| batch.column(i).as_primitive::<Int64Type>().iter();
+        let less = column(self.0).zip(column(self.1)).map(|(a, b)| Some(a? < b?));
+        Ok(Arc::new(less.collect::<BooleanArray>()))
+    }
+}
+
 impl FunctionLibrary for TestLibrary {
     fn compile(&self, expr: &Expr, _: &Schema, _: &str) -> Result<Box<dyn Evaluator>> {
-        match expr.node {
-            ExprNode::Input(i) => Ok(Box::new(Column(i))),
+        match &expr.node {
+            ExprNode::Input(i) => Ok(Box::new(Column(*i))),
+            ExprNode::Call { function, args } if function == "<" => match (&args[0].node, &args[1].node) {
+                (ExprNode::Input(a), ExprNode::Input(b)) => Ok(Box::new(Less(*a, *b))),
+                _ => Err(Error::unsupported("only columns")),
+            },
             _ => Err(Error::unsupported("only columns")),
         }
     }

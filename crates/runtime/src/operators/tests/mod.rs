@@ -1,9 +1,10 @@
 //! Operators as streams see them: lines of rows and watermarks in, lines out.
 //!
 //! A line is `a 5 1000` (key, value, time in ms), `-U a 5 1000`, `wm 2000` or `end`. A blank line ends a
-//! batch.
+//! batch. Rows behind `>` are of the right input.
 
 mod groups;
+mod joins;
 mod library;
 mod model;
 mod rescale;
@@ -159,7 +160,12 @@ impl Rig {
     }
 
     fn feed(&mut self, element: StreamElement) -> Vec<StreamElement> {
-        feed(self.operator.as_mut(), element)
+        self.feed_to(0, element)
+    }
+
+    /// Feeds an element of this input.
+    fn feed_to(&mut self, input: usize, element: StreamElement) -> Vec<StreamElement> {
+        feed(self.operator.as_mut(), input, element)
     }
 
     /// Takes a checkpoint and goes on with a new operator restored from it; gives what the barrier pushed
@@ -196,14 +202,14 @@ impl Rig {
     }
 
     /// Feeds an element behind a barrier before the state is written, and again to who goes on from there.
-    fn feed_twice(&mut self, element: StreamElement) -> Vec<StreamElement> {
+    fn feed_twice(&mut self, input: usize, element: StreamElement) -> Vec<StreamElement> {
         let (mut out, kept) = self.barrier();
         self.operator.save_some(1).unwrap();
         let late = self.late();
-        let before = self.feed(element.clone());
+        let before = self.feed_to(input, element.clone());
         self.late_twice += self.late() - late;
         self.go_on_from(kept);
-        let again = self.feed(element);
+        let again = self.feed_to(input, element);
         assert_eq!(
             in_order_of_time(&lines(&again)),
             in_order_of_time(&lines(&before)),
@@ -216,11 +222,16 @@ impl Rig {
     /// Feeds a script and gives what came out, rows as `+I[a, 1]`, watermarks left out. The twins give
     /// the same.
     fn run(&mut self, script: &str) -> Vec<String> {
-        let out: Vec<_> = elements(script).into_iter().flat_map(|e| self.feed(e)).collect();
+        self.run_all(&inputs(script))
+    }
+
+    /// The same with elements, each of an input.
+    fn run_all(&mut self, elements: &[(usize, StreamElement)]) -> Vec<String> {
+        let out: Vec<_> = elements.iter().cloned().flat_map(|(input, e)| self.feed_to(input, e)).collect();
         let out = lines(&out);
         let late = self.late();
         for (twin, rig) in &mut self.twins {
-            let theirs = lines(&rig.run_as(*twin, elements(script)));
+            let theirs = lines(&rig.run_as(*twin, elements));
             // A first phase lets go of its partials at a barrier; they only come in other portions.
             if !matches!(self.spec.0, OperatorSpec::LocalWindowAggregate(_)) {
                 assert_eq!(in_order_of_time(&theirs), in_order_of_time(&out), "{twin:?}");
@@ -230,14 +241,14 @@ impl Rig {
         out
     }
 
-    fn run_as(&mut self, twin: Twin, elements: Vec<StreamElement>) -> Vec<StreamElement> {
+    fn run_as(&mut self, twin: Twin, elements: &[(usize, StreamElement)]) -> Vec<StreamElement> {
         let mut out = Vec::new();
-        for (i, element) in elements.into_iter().enumerate() {
+        for (i, (input, element)) in elements.iter().cloned().enumerate() {
             if matches!(twin, Twin::WrittenLater | Twin::WrittenLaterOnDisk | Twin::WholeLater) {
-                out.extend(self.feed_twice(element));
+                out.extend(self.feed_twice(input, element));
                 continue;
             }
-            out.extend(self.feed(element));
+            out.extend(self.feed_to(input, element));
             if twin == Twin::Moving {
                 self.stores.limit((i % 2 == 0).then_some(0));
             }
@@ -260,11 +271,11 @@ impl Rig {
     }
 }
 
-/// Gives an operator an element and takes what comes out.
-fn feed(operator: &mut dyn Operator, element: StreamElement) -> Vec<StreamElement> {
+/// Gives an operator an element of an input and takes what comes out.
+fn feed(operator: &mut dyn Operator, input: usize, element: StreamElement) -> Vec<StreamElement> {
     let mut out = Output::default();
     match element {
-        StreamElement::Batch(batch) => operator.process_batch(0, batch, &mut out).unwrap(),
+        StreamElement::Batch(batch) => operator.process_batch(input, batch, &mut out).unwrap(),
         StreamElement::Watermark(watermark) => operator.process_watermark(watermark, &mut out).unwrap(),
         StreamElement::EndOfInput => operator.end_of_input(&mut out).unwrap(),
         StreamElement::Status(_) => {}
@@ -293,7 +304,8 @@ fn make(
         states,
         windows: Arc::default(),
     };
-    build(spec, std::slice::from_ref(input), output, ctx).unwrap().unwrap()
+    // Who joins has inputs that look the same.
+    build(spec, &[input.clone(), input.clone()], output, ctx).unwrap().unwrap()
 }
 
 /// Rows that one watermark pushes out come in the order of the table, which a restore changes.
@@ -319,9 +331,23 @@ fn batch(rows: &[Row]) -> StreamElement {
 }
 
 fn elements(script: &str) -> Vec<StreamElement> {
-    let (mut elements, mut rows): (Vec<StreamElement>, Vec<Row>) = (Vec::new(), Vec::new());
+    inputs(script).into_iter().map(|(_, element)| element).collect()
+}
+
+/// The elements of a script with their inputs.
+fn inputs(script: &str) -> Vec<(usize, StreamElement)> {
+    let (mut elements, mut rows): (Vec<(usize, StreamElement)>, Vec<Row>) = (Vec::new(), Vec::new());
+    let mut input = 0;
     for line in script.lines().map(str::trim).chain([""]) {
         let mut words: Vec<&str> = line.split_whitespace().collect();
+        let of = usize::from(words.first() == Some(&">"));
+        if of == 1 {
+            words.remove(0);
+        }
+        if of != input && !rows.is_empty() {
+            elements.push((input, batch(&std::mem::take(&mut rows))));
+        }
+        input = of;
         let kind = match words.first() {
             Some(&"-U") => RowKind::UpdateBefore,
             Some(&"+U") => RowKind::UpdateAfter,
@@ -337,11 +363,11 @@ fn elements(script: &str) -> Vec<StreamElement> {
             continue;
         }
         if !rows.is_empty() {
-            elements.push(batch(&std::mem::take(&mut rows)));
+            elements.push((input, batch(&std::mem::take(&mut rows))));
         }
         match words[..] {
-            ["wm", ts] => elements.push(StreamElement::Watermark(Watermark(ts.parse().unwrap()))),
-            ["end"] => elements.extend([StreamElement::Watermark(Watermark::MAX), StreamElement::EndOfInput]),
+            ["wm", ts] => elements.push((0, StreamElement::Watermark(Watermark(ts.parse().unwrap())))),
+            ["end"] => elements.extend([(0, StreamElement::Watermark(Watermark::MAX)), (0, StreamElement::EndOfInput)]),
             _ => {}
         }
     }

@@ -10,6 +10,7 @@ use tidegate_api::{Schema, WindowKind, WindowSpec};
 use tidegate_state::{DEFAULT_MAX_PARALLELISM, KeyGroupRange, key_group, operator_index};
 use tidegate_window::CutGrid;
 
+use super::joins::{joined, random_stream};
 use super::shares::{SharedStores, Snapshot};
 use super::windows::spec;
 use super::*;
@@ -87,11 +88,11 @@ impl Parallel {
     }
 
     /// Rows go to the owners of their keys, everything else to everybody. A watermark leaves when all have sent it.
-    fn feed(&mut self, element: &StreamElement) -> Vec<StreamElement> {
+    fn feed(&mut self, input: usize, element: &StreamElement) -> Vec<StreamElement> {
         let mut out = Vec::new();
         let StreamElement::Batch(batch) = element else {
             for subtask in &mut self.subtasks {
-                out.extend(feed(subtask.operator.as_mut(), element.clone()));
+                out.extend(feed(subtask.operator.as_mut(), 0, element.clone()));
             }
             out.retain(|e| matches!(e, StreamElement::Batch(_)));
             out.push(element.clone());
@@ -100,7 +101,7 @@ impl Parallel {
         let owners = self.owners(batch);
         for (from, len, owner) in runs_of(owners.len(), |row| owners[row]) {
             let rows = StreamElement::Batch(batch.slice(from, len));
-            out.extend(feed(self.subtasks[owner].operator.as_mut(), rows));
+            out.extend(feed(self.subtasks[owner].operator.as_mut(), input, rows));
         }
         out
     }
@@ -135,27 +136,28 @@ type Stop = (usize, usize, Option<usize>);
 /// Runs a chain of operators, each over the output of the one before.
 fn run(
     steps: &[Step],
-    elements: &[StreamElement],
+    elements: &[(usize, StreamElement)],
     stops: &[Stop],
     first: usize,
     table_bytes: Option<usize>,
 ) -> (Vec<String>, Vec<u64>) {
     let mut chain: Vec<Parallel> = steps.iter().map(|step| Parallel::new(step, first, table_bytes)).collect();
     let mut out = Vec::new();
-    for (i, element) in elements.iter().enumerate() {
+    for (i, (input, element)) in elements.iter().enumerate() {
         for (_, parallelism, table_bytes) in stops.iter().filter(|(at, _, _)| *at == i) {
             // The barrier passes one operator after the other, and what it pushes out goes before it.
             let mut pushed = Vec::new();
             for operator in &mut chain {
-                let mut next: Vec<StreamElement> = pushed.iter().flat_map(|e| operator.feed(e)).collect();
+                let mut next: Vec<StreamElement> = pushed.iter().flat_map(|e| operator.feed(0, e)).collect();
                 next.extend(operator.rescale(*parallelism, *table_bytes));
                 pushed = next;
             }
             out.extend(pushed);
         }
-        let mut passed = vec![element.clone()];
+        let (mut passed, mut input) = (vec![element.clone()], *input);
         for operator in &mut chain {
-            passed = passed.iter().flat_map(|e| operator.feed(e)).collect();
+            passed = passed.iter().flat_map(|e| operator.feed(input, e)).collect();
+            input = 0;
         }
         out.extend(passed);
     }
@@ -331,12 +333,32 @@ proptest! {
                 }
             }
         }
-        let elements = stream(&rows, kind, delay, size);
+        let elements: Vec<_> = stream(&rows, kind, delay, size).into_iter().map(|element| (0, element)).collect();
         let (wanted, late) = run(&steps, &elements, &[], 1, None);
         let stops: Vec<Stop> = stops.into_iter().map(|(at, to, bytes)| (at % elements.len(), to, bytes)).collect();
         let (restored, restored_late) = run(&steps, &elements, &stops, first, table_bytes);
         prop_assert_eq!(restored, wanted);
         prop_assert_eq!(restored_late, late);
+    }
+
+    /// The same for joins.
+    #[test]
+    fn joins_go_on_anywhere(
+        (spec, elements) in random_stream(),
+        first in 1..4usize,
+        stops in prop::collection::vec((0..60usize, 1..4usize, memory()), 0..6),
+        table_bytes in memory(),
+    ) {
+        let keys = spec.join.left_keys.clone();
+        // Without keys there is one subtask.
+        let at_most = |parallelism: usize| if keys.is_empty() { 1 } else { parallelism };
+        let steps = [Step { spec: (OperatorSpec::IntervalJoin(spec), input(), joined()), keys: Some(keys.clone()) }];
+        let stops: Vec<Stop> =
+            stops.into_iter().map(|(at, to, bytes)| (at % elements.len(), at_most(to), bytes)).collect();
+        prop_assert_eq!(
+            run(&steps, &elements, &stops, at_most(first), table_bytes),
+            run(&steps, &elements, &[], 1, None)
+        );
     }
 
     /// What has no state has nothing to lose.
@@ -359,7 +381,7 @@ proptest! {
             let columns = arrow::array::RecordBatch::try_new(input.to_arrow(), columns).unwrap();
             StreamElement::Batch(Batch::inserts(columns))
         });
-        let elements: Vec<StreamElement> = rows.chain([StreamElement::EndOfInput]).collect();
+        let elements: Vec<_> = rows.chain([StreamElement::EndOfInput]).map(|element| (0, element)).collect();
         let steps = [step];
         prop_assert_eq!(run(&steps, &elements, &stops, 2, None), run(&steps, &elements, &[], 1, None));
     }
