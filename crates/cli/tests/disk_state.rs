@@ -199,3 +199,11 @@ fn session_windows() {
 fn rows_of_sessions() {
     same_rows(&sessions(400_000, "SELECT id, window_start, n, v, s FROM TABLE({sessions})"));
 }
+
+/// Each row meets the one with its key that comes 60 seconds later; the last ones meet nobody.
+#[test]
+fn interval_joins() {
+    let select = "SELECT a.id, CAST(a.ts AS TIMESTAMP(3)), a.n, b.v, b.s FROM numbers a LEFT JOIN numbers b
+         ON a.id = b.id AND b.ts BETWEEN a.ts + INTERVAL '1' SECOND AND a.ts + INTERVAL '100' SECOND";
+    same_rows(&Query { rows: 200_000, keys: 60_000, time: "n", select: select.to_owned() });
+}

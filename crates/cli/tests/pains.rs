@@ -165,6 +165,19 @@ fn a_session_ends_a_gap_after_its_last_row() {
     );
 }
 
+#[test]
+fn equal_row_times_meet_once_half_an_hour_apart() {
+    // What is in state meanwhile is tested where it is kept.
+    let script = "CREATE TABLE t1 (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+         WITH ('connector' = 'filesystem', 'path' = '@FILE@', 'format' = 'json');
+         CREATE TABLE t2 (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+         WITH ('connector' = 'filesystem', 'path' = '@FILE@', 'format' = 'json');
+         CREATE TABLE out_t (ts TIMESTAMP(3)) WITH ('connector' = 'print');
+         INSERT INTO out_t SELECT t1.ts FROM t1 JOIN t2 ON t1.ts = t2.ts;";
+    let lines = [r#"{"ts":"2024-01-01 05:00:00.000"}"#, r#"{"ts":"2024-01-01 05:33:43.520"}"#];
+    expect(&run(&lines, script), &["+I[2024-01-01T05:00]", "+I[2024-01-01T05:33:43.520]"]);
+}
+
 fn hop(slide_ms: &str, size_ms: &str) -> String {
     format!(
         "SELECT window_start, window_end, COUNT(*)

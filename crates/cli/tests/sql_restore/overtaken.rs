@@ -148,3 +148,12 @@ fn windows_go_on_with_the_rows_a_barrier_overtook() {
          FROM TABLE(TUMBLE(TABLE T, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY k, window_start, window_end",
     );
 }
+
+#[test]
+fn joins_go_on_with_the_rows_a_barrier_overtook() {
+    check(
+        "k STRING, a BIGINT, b BIGINT",
+        "SELECT x.k, x.v, y.v FROM T x FULL JOIN T y
+         ON x.k = y.k AND y.ts BETWEEN x.ts + INTERVAL '0.1' SECOND AND x.ts + INTERVAL '0.4' SECOND",
+    );
+}

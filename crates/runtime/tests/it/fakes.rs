@@ -507,6 +507,11 @@ impl Job {
         self.add(&name, OperatorSpec::Source(spec), schema(), parallelism)
     }
 
+    /// The gate of a source.
+    pub fn gate(&self, source: &str) -> Arc<Semaphore> {
+        self.connector.sources[source].gate.clone()
+    }
+
     pub fn watermark(&mut self, source: usize, change: impl Fn(&mut WatermarkSpec)) {
         if let OperatorSpec::Source(SourceSpec { watermark: Some(w), .. }) = &mut self.graph.nodes[source].spec {
             change(w);

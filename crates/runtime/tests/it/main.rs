@@ -6,4 +6,5 @@ mod checkpoints;
 mod engine;
 mod event_time;
 mod fakes;
+mod joins;
 mod view;

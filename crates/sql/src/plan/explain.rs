@@ -1,6 +1,7 @@
 //! Plans as text: `EXPLAIN`, and the descriptions of operators.
 
 use tidegate_api::expr::{AggregateCall, Expr, ExprNode};
+use tidegate_api::graph::JoinKind;
 use tidegate_api::text::{decimal_to_string, java_double};
 use tidegate_api::text::{format_date, format_time_sql, format_timestamp_sql};
 use tidegate_api::types::{LogicalType, TypeKind};
@@ -8,7 +9,7 @@ use tidegate_api::value::Value;
 use tidegate_window::{WindowKind, WindowSpec};
 
 use super::expr::PendingAggregate;
-use super::rel::{Column, Rel, RelKind, WindowAggregate};
+use super::rel::{Column, IntervalJoin, Key, Rel, RelKind, WindowAggregate};
 
 /// An expression over these columns.
 pub fn expr_text(expr: &Expr, columns: &[Column]) -> String {
@@ -178,6 +179,54 @@ pub fn rel_text(rel: &Rel) -> String {
             let kind = if spec.outer { "LEFT" } else { "INNER" };
             let collection = expr_text(&spec.collection, &input.columns);
             format!("Correlate(invocation=[UNNEST({collection})], joinType=[{kind}])")
+        }
+        RelKind::Join(join) => {
+            let condition = join.condition.as_ref().map_or_else(|| "true".into(), |c| expr_text(c, &rel.columns));
+            format!("Join(joinType=[{}], condition=[{condition}])", join.kind.name())
+        }
+        RelKind::IntervalJoin(join) => interval_join_text(join, &rel.columns),
+    }
+}
+
+/// `IntervalJoin(joinType=[InnerJoin], windowBounds=[...], where=[...], select=[...])`.
+fn interval_join_text(join: &IntervalJoin, columns: &[Column]) -> String {
+    let bounds = format!(
+        "isRowTime=true, leftLowerBound={}, leftUpperBound={}, leftTimeIndex={}, rightTimeIndex={}",
+        join.lower_ms, join.upper_ms, join.left_time, join.right_time
+    );
+    let select: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    format!(
+        "IntervalJoin(joinType=[{}], windowBounds=[{bounds}], where=[{}], select=[{}])",
+        join.kind.name(),
+        interval_condition(join, columns),
+        select.join(", ")
+    )
+}
+
+/// Keys, bounds and what else must hold, as one condition.
+fn interval_condition(join: &IntervalJoin, columns: &[Column]) -> String {
+    let width = join.left.columns.len();
+    let key = |key: &Key| {
+        let operator = if key.null_safe { "IS NOT DISTINCT FROM" } else { "=" };
+        format!("({} {operator} {})", columns[key.left].name, columns[width + key.right].name)
+    };
+    let others = join.within.iter().chain(&join.residual).map(|e| expr_text(e, columns));
+    let parts: Vec<String> = join.keys.iter().map(key).chain(others).collect();
+    if let [only] = parts.as_slice() { only.clone() } else { format!("({})", parts.join(" AND ")) }
+}
+
+impl IntervalJoin {
+    /// What it joins, as far as its state depends on it. State is kept under this text, so it must not change
+    /// between releases.
+    pub fn meaning(&self) -> String {
+        let bounds = format!("{} by {} to {} ms", self.kind.name(), self.lower_ms, self.upper_ms);
+        let columns = super::rel::join_columns(&self.left.columns, &self.right.columns, self.kind);
+        match &self.residual {
+            // Rows remember whether they have met a partner.
+            Some(residual) if self.kind != JoinKind::Inner => {
+                format!("{bounds} where {}", expr_text(residual, &columns))
+            }
+            _ => bounds,
         }
     }
 }

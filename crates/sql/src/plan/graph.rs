@@ -4,6 +4,8 @@
 //! task takes a number too. Scans of one table with the same options become one source that reads
 //! what any of them needs.
 
+mod joins;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -136,7 +138,11 @@ impl<'p, 'a> Lowering<'p, 'a> {
     }
 
     fn connect(&mut self, from: Port, to: Port, partitioner: Partitioner) {
-        self.graph.edges.push(Edge { from: from.node, to: to.node, input: 0, partitioner });
+        self.connect_input(from, to, 0, partitioner);
+    }
+
+    fn connect_input(&mut self, from: Port, to: Port, input: usize, partitioner: Partitioner) {
+        self.graph.edges.push(Edge { from: from.node, to: to.node, input, partitioner });
     }
 
     /// Rows stay where they are if they can.
@@ -192,6 +198,8 @@ impl<'p, 'a> Lowering<'p, 'a> {
                 Ok(tvf)
             }
             RelKind::WindowAggregate(aggregate) => self.lower_window_aggregate(rel, aggregate),
+            RelKind::IntervalJoin(join) => self.lower_interval_join(rel, join),
+            RelKind::Join(_) => Err(Error::internal("a join that nobody has decided on")),
             RelKind::GroupAggregate { input, keys, aggregates } => {
                 let updating_input = input.is_updating();
                 let from = self.lower_rel(input, true)?;

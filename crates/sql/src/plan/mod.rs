@@ -3,7 +3,7 @@
 //! 1. *Bind* (`query`, `expr`, `scope`, `table`): names become columns, expressions get Flink's
 //!    types, time attributes are followed; out comes a logical plan ([`rel`]).
 //! 2. *Optimise* (`optimize`): columns nobody reads vanish, Calcs melt together, window functions
-//!    melt into aggregates.
+//!    melt into aggregates, and joins (`joins`) become the kind of join their condition makes them.
 //! 3. *Lower* (`graph`, `source`, `sink`): phases, exchanges, parallelism, names.
 //!
 //! Planning is pure: the catalog, the settings and the connectors' factories go in, plain data comes
@@ -14,6 +14,7 @@ pub(crate) mod error;
 mod explain;
 pub(crate) mod expr;
 mod graph;
+mod joins;
 mod lookup;
 mod optimize;
 mod query;
@@ -73,7 +74,7 @@ impl<'a> Planner<'a> {
 
     /// A job whose rows go to the client, and the columns they have.
     pub fn plan_select(&self, query: &ast::Query) -> Result<(JobGraph, Schema)> {
-        let sink = self.collect_sink(self.bind_checked(query)?);
+        let sink = self.collect_sink(self.bind_checked(query)?)?;
         let schema = sink.schema.clone();
         let name = self.job_name("collect");
         Ok((Lowering::new(self, name)?.lower(vec![sink])?, schema))
@@ -93,7 +94,7 @@ impl<'a> Planner<'a> {
     /// `EXPLAIN SELECT ...`.
     pub fn explain_query(&self, query: &ast::Query) -> Result<String> {
         let bound = self.bind_checked(query)?;
-        let optimized = optimize::optimize(bound.clone());
+        let optimized = optimize::optimize(bound.clone(), self.zone())?;
         let (bound, optimized) = (explain::tree_text(None, &bound), explain::tree_text(None, &optimized));
         Ok(sections(&bound, &optimized, &optimized))
     }

@@ -8,12 +8,14 @@
 use std::rc::Rc;
 
 use tidegate_api::expr::{AggregateCall, Expr, ExprNode};
-use tidegate_api::graph::{UnnestSpec, WindowInput};
+use tidegate_api::graph::{JoinKind, UnnestSpec, WindowInput};
 use tidegate_api::types::{Field, LogicalType, Schema, TypeKind};
 use tidegate_api::value::Value;
 use tidegate_window::WindowSpec;
 
+use super::scope::uniquify;
 use super::table::ResolvedTable;
+use crate::ast::Span;
 
 /// What time a column tells, if the engine tracks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -116,6 +118,84 @@ pub enum RelKind {
         /// The collection and the join's kind.
         spec: UnnestSpec,
     },
+    /// Two inputs side by side, before it is decided which join that is.
+    Join(Join),
+    /// Rows of two inputs whose times are close. Columns: left, right.
+    IntervalJoin(IntervalJoin),
+}
+
+/// A join as it was written.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Left input.
+    pub left: Box<Rel>,
+    /// Right input.
+    pub right: Box<Rel>,
+    /// Which rows without a partner are kept.
+    pub kind: JoinKind,
+    /// `ON`, over the left columns followed by the right ones.
+    pub condition: Option<Expr>,
+    /// Where the right side is written.
+    pub span: Span,
+}
+
+/// Columns of both inputs that must be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Of the left input.
+    pub left: usize,
+    /// Of the right input.
+    pub right: usize,
+    /// Whether NULL equals NULL.
+    pub null_safe: bool,
+}
+
+/// A join of rows whose times are close.
+#[derive(Clone, Debug)]
+pub struct IntervalJoin {
+    /// Left input.
+    pub left: Box<Rel>,
+    /// Right input.
+    pub right: Box<Rel>,
+    /// Which rows without a partner are kept.
+    pub kind: JoinKind,
+    /// Columns that must be equal.
+    pub keys: Vec<Key>,
+    /// Row time of the left input.
+    pub left_time: usize,
+    /// Row time of the right input.
+    pub right_time: usize,
+    /// The least that left time minus right time may be, in milliseconds.
+    pub lower_ms: i64,
+    /// The most that it may be.
+    pub upper_ms: i64,
+    /// The conditions that say so, over the left columns followed by the right ones.
+    pub within: Vec<Expr>,
+    /// What else must hold.
+    pub residual: Option<Expr>,
+}
+
+impl IntervalJoin {
+    /// The join with the columns it gives.
+    pub fn into_rel(self) -> Rel {
+        Rel {
+            columns: join_columns(&self.left.columns, &self.right.columns, self.kind),
+            kind: RelKind::IntervalJoin(self),
+        }
+    }
+}
+
+/// The columns of a join: those that may be padded may be NULL, and each has a name of its own.
+pub fn join_columns(left: &[Column], right: &[Column], kind: JoinKind) -> Vec<Column> {
+    let padded = |column: &Column, padded: bool| Column {
+        ty: column.ty.with_nullable(column.ty.nullable || padded),
+        ..column.clone()
+    };
+    let left = left.iter().map(|column| padded(column, kind.keeps_right()));
+    let right = right.iter().map(|column| padded(column, kind.keeps_left()));
+    let mut columns: Vec<Column> = left.chain(right).collect();
+    uniquify(&mut columns);
+    columns
 }
 
 /// An aggregate over windows.
@@ -161,6 +241,9 @@ impl Rel {
             | RelKind::Expand { input, .. }
             | RelKind::Unnest { input, .. } => vec![input],
             RelKind::WindowAggregate(agg) => vec![&agg.input],
+            RelKind::Join(Join { left, right, .. }) | RelKind::IntervalJoin(IntervalJoin { left, right, .. }) => {
+                vec![left, right]
+            }
             RelKind::Union(inputs) => inputs.iter().collect(),
         }
     }
@@ -179,6 +262,10 @@ impl Rel {
             | RelKind::Expand { input, .. }
             | RelKind::Unnest { input, .. } => take(input, f),
             RelKind::WindowAggregate(agg) => take(&mut agg.input, f),
+            RelKind::Join(Join { left, right, .. }) | RelKind::IntervalJoin(IntervalJoin { left, right, .. }) => {
+                take(left, f);
+                take(right, f);
+            }
             RelKind::Union(inputs) => *inputs = std::mem::take(inputs).into_iter().map(f).collect(),
         }
         self
@@ -222,6 +309,8 @@ impl Rel {
             RelKind::GroupAggregate { input, aggregates, .. } => !aggregates.is_empty() || input.is_updating(),
             // A window fires once, with whatever is left after all changes.
             RelKind::WindowAggregate(_) => false,
+            // It takes none.
+            RelKind::IntervalJoin(_) => false,
             _ => self.inputs().iter().any(|r| r.is_updating()),
         }
     }

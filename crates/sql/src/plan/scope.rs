@@ -73,11 +73,6 @@ impl Scope {
         &table.columns[i - table.offset]
     }
 
-    /// All columns in order.
-    pub fn columns(&self) -> Vec<Column> {
-        self.tables.iter().flat_map(|t| t.columns.iter().cloned()).collect()
-    }
-
     /// Adds a table on the right.
     pub fn push(&mut self, name: Vec<String>, columns: Vec<Column>) {
         let offset = self.width();

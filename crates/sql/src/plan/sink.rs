@@ -158,7 +158,7 @@ impl Planner<'_> {
         };
         let spec = SinkSpec { table: table.descriptor.clone(), drop_nulls, rowtime };
         let (parallelism, mode) = (sink.parallelism(), sink.mode());
-        Ok(PlannedSink { rel: optimize(rel), spec, schema, parallelism, mode, bound })
+        Ok(PlannedSink { rel: optimize(rel, self.zone())?, spec, schema, parallelism, mode, bound })
     }
 
     /// The sink's columns in declared order, each with the query column that fills it.
@@ -277,7 +277,7 @@ impl Planner<'_> {
     }
 
     /// The sink of a query whose rows go to the client.
-    pub(super) fn collect_sink(&self, bound: Rel) -> PlannedSink {
+    pub(super) fn collect_sink(&self, bound: Rel) -> Result<PlannedSink> {
         let schema = bound.schema();
         let table = TableDescriptor {
             identifier: "collect".into(),
@@ -289,8 +289,8 @@ impl Planner<'_> {
             (0..bound.columns.len()).filter(|&i| bound.columns[i].time == TimeAttribute::Rowtime).collect();
         let rowtime = if let [only] = rowtimes.as_slice() { Some(*only) } else { None };
         let spec = SinkSpec { table, drop_nulls: false, rowtime };
-        let rel = optimize(bound.clone());
-        PlannedSink { rel, spec, schema, parallelism: None, mode: SinkMode::Changelog, bound }
+        let rel = optimize(bound.clone(), self.zone())?;
+        Ok(PlannedSink { rel, spec, schema, parallelism: None, mode: SinkMode::Changelog, bound })
     }
 }
 

@@ -62,6 +62,8 @@ pub fn window_properties(rel: &Rel) -> Option<WindowProperties> {
             (0..width).filter(|&n| projections.iter().all(|p| bare_input(&p[n]) == Some(i))).collect()
         }),
         RelKind::Unnest { input, .. } => window_properties(input),
+        // A row of a join waits beyond the windows of its inputs.
+        RelKind::Join(_) | RelKind::IntervalJoin(_) => None,
         RelKind::Scan(_) | RelKind::Values(_) | RelKind::Union(_) | RelKind::GroupAggregate { .. } => None,
     }
 }

@@ -8,7 +8,7 @@ use tidegate_api::Timestamp;
 /// Buckets that the partners of a row lie in, about.
 const PIECES: i64 = 8;
 /// A bucket is not shorter than this, in milliseconds: each has files of its own.
-const SHORTEST_MS: i64 = 60_000;
+const SHORTEST_MS: i64 = 10_000;
 
 /// A bucket with rows in the state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_bucket_is_an_eighth_of_the_span_but_not_too_short() {
-        assert_eq!(Buckets::new(0).width, 60_000);
+        assert_eq!(Buckets::new(0).width, 10_000);
         let buckets = Buckets::new(8 * 3_600_000);
         assert_eq!(buckets.of(0), 3_600_000);
         assert_eq!(buckets.of(-1), 0);
@@ -112,15 +112,15 @@ mod tests {
     #[test]
     fn cold_buckets_are_found_by_the_times_they_hold() {
         let mut buckets = Buckets::new(0);
-        [60_000, 120_000, 240_000].into_iter().for_each(|bucket| buckets.add_cold(bucket, 2));
-        buckets.add_saved(180_000);
-        assert_eq!(buckets.cold_between(59_999, 60_000), [60_000, 120_000]);
-        assert_eq!(buckets.cold_between(120_000, 179_999), [0_i64; 0]);
-        assert_eq!((buckets.first_cold(-1), buckets.first_cold(0)), (None, Some(60_000)));
-        buckets.loaded(60_000);
-        assert!(buckets.is_loaded(59_999) && !buckets.is_loaded(60_000));
-        assert_eq!((buckets.cold(), buckets.first_cold(60_000)), (4, Some(120_000)));
-        assert_eq!(buckets.take_over(119_998), [60_000]);
-        assert_eq!(buckets.take_over(i64::MAX), [120_000, 180_000, 240_000]);
+        [10_000, 20_000, 40_000].into_iter().for_each(|bucket| buckets.add_cold(bucket, 2));
+        buckets.add_saved(30_000);
+        assert_eq!(buckets.cold_between(9_999, 10_000), [10_000, 20_000]);
+        assert_eq!(buckets.cold_between(20_000, 29_999), [0_i64; 0]);
+        assert_eq!((buckets.first_cold(-1), buckets.first_cold(0)), (None, Some(10_000)));
+        buckets.loaded(10_000);
+        assert!(buckets.is_loaded(9_999) && !buckets.is_loaded(10_000));
+        assert_eq!((buckets.cold(), buckets.first_cold(10_000)), (4, Some(20_000)));
+        assert_eq!(buckets.take_over(19_998), [10_000]);
+        assert_eq!(buckets.take_over(i64::MAX), [20_000, 30_000, 40_000]);
     }
 }

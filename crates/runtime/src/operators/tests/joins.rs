@@ -299,7 +299,7 @@ fn a_batch_with_many_partners_comes_bit_by_bit() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     /// However rows are batched, wherever they are kept and whenever the operator is restored.
     #[test]

@@ -163,9 +163,13 @@ fn is_total(expr: &Expr) -> bool {
     expr.visit(&mut |e| {
         total &= match &e.node {
             ExprNode::Input(_) | ExprNode::Literal(_) | ExprNode::Case { .. } | ExprNode::Field { .. } => true,
+            // A point in time can be moved by any interval.
+            ExprNode::Call { function, .. } if matches!(function.as_str(), "+" | "-") => e.ty.is_timestamp(),
             ExprNode::Call { function, .. } => TOTAL.contains(&function.as_str()),
             // Widening cannot fail; a string that is no number can.
-            ExprNode::Cast { input, .. } => input.ty.is_numeric() && e.ty.is_numeric(),
+            ExprNode::Cast { input, .. } => {
+                (input.ty.is_numeric() && e.ty.is_numeric()) || (input.ty.is_timestamp() && e.ty.is_timestamp())
+            }
         };
     });
     total

@@ -6,14 +6,19 @@ mod absorb;
 mod fuse;
 mod prune;
 
+use tidegate_api::error::Result;
+
+use super::joins;
 use super::rel::Rel;
 
+pub use fuse::fuse;
 pub use prune::prune;
 
-/// All rewrites. The result has the same columns.
-pub fn optimize(rel: Rel) -> Rel {
+/// All rewrites. The result has the same columns. Fails at a join that does not run; `zone` is the session's.
+pub fn optimize(rel: Rel, zone: &str) -> Result<Rel> {
     let all: Vec<usize> = (0..rel.columns.len()).collect();
-    let rel = fuse::fuse(prune(fuse::fuse(rel), &all));
-    let rel = fuse::fuse(absorb::absorb(rel));
-    fuse::fuse(prune(rel, &all))
+    let rel = joins::decide(fuse(rel), zone)?;
+    let rel = fuse(prune(fuse(rel), &all));
+    let rel = fuse(absorb::absorb(rel));
+    Ok(fuse(prune(rel, &all)))
 }

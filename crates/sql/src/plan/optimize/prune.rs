@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_api::expr::{AggregateCall, Expr};
 use tidegate_api::graph::{UnnestSpec, WindowInput};
 
-use crate::plan::rel::{Rel, RelKind, WindowAggregate, visit_inputs};
+use crate::plan::rel::{IntervalJoin, Rel, RelKind, WindowAggregate, visit_inputs};
 
 /// The columns an operator must get from below.
 #[derive(Default)]
@@ -76,6 +76,9 @@ pub fn prune(rel: Rel, wanted: &[usize]) -> Rel {
         }
         RelKind::GroupAggregate { .. } => prune_group_aggregate(Rel { columns, kind }, wanted),
         RelKind::Unnest { .. } => prune_unnest(Rel { columns, kind }, wanted),
+        RelKind::IntervalJoin(join) => prune_interval_join(join, wanted),
+        // Which columns a join needs is known when it is known which join it is.
+        RelKind::Join(_) => exactly(Rel { columns, kind }, wanted),
     }
 }
 
@@ -205,4 +208,26 @@ fn prune_unnest(rel: Rel, wanted: &[usize]) -> Rel {
     let columns = kept.into_iter().chain(width..columns.len()).map(|i| columns[i].clone()).collect();
     let spec = UnnestSpec { collection, ..spec };
     exactly(Rel { columns, kind: RelKind::Unnest { input: Box::new(input), spec } }, &positions)
+}
+
+fn prune_interval_join(join: IntervalJoin, wanted: &[usize]) -> Rel {
+    let width = join.left.columns.len();
+    let (mut left, mut right) = (Needed::default(), Needed::default());
+    let mut need = |i: usize| if i < width { left.columns([i]) } else { right.columns([i - width]) };
+    wanted.iter().for_each(|&i| need(i));
+    join.within.iter().chain(&join.residual).for_each(|e| visit_inputs(e, &mut need));
+    left.columns(join.keys.iter().map(|key| key.left).chain([join.left_time]));
+    right.columns(join.keys.iter().map(|key| key.right).chain([join.right_time]));
+    let (left, left_map) = left.prune(*join.left);
+    let (right, right_map) = right.prune(*join.right);
+    let new_width = left.columns.len();
+    let map = |i: usize| if i < width { left_map(i) } else { right_map(i - width) + new_width };
+    let (mut within, mut residual, mut keys) = (join.within, join.residual, join.keys);
+    within.iter_mut().chain(&mut residual).for_each(|e| e.map_inputs(&map));
+    keys.iter_mut().for_each(|key| (key.left, key.right) = (left_map(key.left), right_map(key.right)));
+    let (left_time, right_time) = (left_map(join.left_time), right_map(join.right_time));
+    let positions: Vec<usize> = wanted.iter().map(|&i| map(i)).collect();
+    let (left, right) = (Box::new(left), Box::new(right));
+    let join = IntervalJoin { left, right, keys, left_time, right_time, within, residual, ..join };
+    exactly(join.into_rel(), &positions)
 }

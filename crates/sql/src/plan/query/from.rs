@@ -1,12 +1,13 @@
 //! `FROM`: tables, views, derived tables, window functions and `UNNEST`.
 //!
-//! Joins do not run yet. They are bound all the same, so that a query with a mistake hears of the
-//! mistake, and one without hears by name what is missing.
+//! Which join a join is turns out when all of its conditions are known ([`crate::plan::joins`]). Joins that never run
+//! are bound all the same, so that a query with a mistake hears of the mistake, and one without hears by name what
+//! is missing.
 
 use std::rc::Rc;
 
 use tidegate_api::error::Result;
-use tidegate_api::graph::UnnestSpec;
+use tidegate_api::graph::{self, UnnestSpec};
 use tidegate_api::types::{LogicalType, TypeKind};
 
 use super::{Env, rename};
@@ -17,7 +18,7 @@ use crate::ast::{
 use crate::plan::Planner;
 use crate::plan::error::{invalid_at, refused_at, unsupported_at};
 use crate::plan::expr::{Clause, ExprBinder};
-use crate::plan::rel::{Column, Rel, RelKind, TimeAttribute};
+use crate::plan::rel::{self as plan, Column, Rel, RelKind, TimeAttribute, join_columns};
 use crate::plan::scope::Scope;
 
 /// A relation and the names of its columns.
@@ -32,7 +33,7 @@ impl Planner<'_> {
         for other in others {
             bound = match &other.kind {
                 TableRefKind::Unnest { .. } => self.bind_unnest(bound, other, false, env)?,
-                _ => self.bind_join_refused(bound, other, JoinKind::Cross, &JoinConstraint::None, env)?,
+                _ => self.bind_plain_join(bound, other, JoinKind::Cross, &JoinConstraint::None, env)?,
             };
         }
         Ok(bound)
@@ -94,7 +95,7 @@ impl Planner<'_> {
             return Err(unsupported_at(join.right.span, "NATURAL JOIN"));
         }
         if !matches!(join.right.kind, TableRefKind::Unnest { .. }) {
-            return self.bind_join_refused(left, &join.right, join.kind, &join.constraint, env);
+            return self.bind_plain_join(left, &join.right, join.kind, &join.constraint, env);
         }
         let always = match &join.constraint {
             JoinConstraint::None => true,
@@ -121,8 +122,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Binds a join for its mistakes, then refuses it when the whole query has been read.
-    fn bind_join_refused(
+    /// A join of two inputs of which neither depends on the other.
+    fn bind_plain_join(
         &self,
         left: Bound,
         right: &TableRef,
@@ -134,11 +135,12 @@ impl Planner<'_> {
             // It merges columns, so that names in the rest of the query would mean something else.
             return Err(unsupported_at(right.span, "JOIN ... USING"));
         }
-        let system_time = match &right.kind {
-            TableRefKind::Table { system_time: Some(time), .. } => Some(time),
-            _ => None,
-        };
-        let (_, mut scope) = left;
+        let needs_condition = matches!(kind, JoinKind::Inner | JoinKind::Left | JoinKind::Right | JoinKind::Full);
+        if needs_condition && matches!(constraint, JoinConstraint::None) {
+            let message = "INNER, LEFT, RIGHT or FULL join requires a condition (ON clause); CROSS JOIN has none.";
+            return Err(invalid_at(right.span, message));
+        }
+        let (left_rel, mut scope) = left;
         let (right_rel, right_scope) = match &right.kind {
             TableRefKind::Table { name, hints, .. } => {
                 let (rel, full_name) = self.bind_table(name, hints, env)?;
@@ -146,36 +148,49 @@ impl Planner<'_> {
             }
             _ => self.bind_table_ref(right, env)?,
         };
+        let right_from = scope.tables.len();
         for table in right_scope.tables {
             scope.push(table.name, table.columns);
         }
         let binder = ExprBinder::new(&scope, self.zone(), &env.database, Clause::On);
-        if let JoinConstraint::On(on) = constraint {
-            binder.condition(on, "ON")?;
-        }
-        let what = match (system_time, kind) {
-            (Some(time), _) => {
-                binder.bind(time)?;
-                let keyed = matches!(&right_rel.kind, RelKind::Scan(table) if !table.primary_key.is_empty());
-                if !keyed && matches!(right_rel.kind, RelKind::Scan(_)) {
-                    let message = "Temporal Table Join requires primary key in versioned table, but no primary key \
-                                   can be found.";
-                    return Err(refused_at(right.span, message));
-                }
-                "A temporal join (FOR SYSTEM_TIME AS OF)"
-            }
-            (None, JoinKind::Inner) => "INNER JOIN",
-            (None, JoinKind::Left) => "LEFT JOIN",
-            (None, JoinKind::Right) => "RIGHT JOIN",
-            (None, JoinKind::Full) => "FULL JOIN",
-            (None, JoinKind::Cross) => "CROSS JOIN",
-            (None, JoinKind::LeftSemi) => "LEFT SEMI JOIN",
-            (None, JoinKind::LeftAnti) => "LEFT ANTI JOIN",
-            (None, JoinKind::CrossApply | JoinKind::OuterApply) => "APPLY",
+        let condition = match constraint {
+            JoinConstraint::On(on) => Some(crate::plan::fold(binder.condition(on, "ON")?, self.zone())),
+            JoinConstraint::None | JoinConstraint::Using(_) => None,
         };
-        self.refuse_later(unsupported_at(right.span, what));
-        let columns = scope.columns();
-        Ok((Rel { columns, kind: RelKind::Values(Vec::new()) }, scope))
+        if let TableRefKind::Table { system_time: Some(time), .. } = &right.kind {
+            binder.bind(time)?;
+            self.refuse_temporal_join(right, &right_rel)?;
+        }
+        let kind = match kind {
+            JoinKind::Inner | JoinKind::Cross => graph::JoinKind::Inner,
+            JoinKind::Left => graph::JoinKind::Left,
+            JoinKind::Right => graph::JoinKind::Right,
+            JoinKind::Full => graph::JoinKind::Full,
+            JoinKind::LeftSemi => return Err(unsupported_at(right.span, "LEFT SEMI JOIN")),
+            JoinKind::LeftAnti => return Err(unsupported_at(right.span, "LEFT ANTI JOIN")),
+            JoinKind::CrossApply | JoinKind::OuterApply => return Err(unsupported_at(right.span, "APPLY")),
+        };
+        for (n, table) in scope.tables.iter_mut().enumerate() {
+            let is_padded = if n < right_from { kind.keeps_right() } else { kind.keeps_left() };
+            table.columns.iter_mut().for_each(|c| c.ty.nullable |= is_padded);
+        }
+        let columns = join_columns(&left_rel.columns, &right_rel.columns, kind);
+        let (left, right_input) = (Box::new(left_rel), Box::new(right_rel));
+        let join = plan::Join { left, right: right_input, kind, condition, span: right.span };
+        Ok((Rel { columns, kind: RelKind::Join(join) }, scope))
+    }
+
+    /// Refuses a temporal join: with Flink's words if Flink refuses it too, else when the query has been read.
+    fn refuse_temporal_join(&self, right: &TableRef, rel: &Rel) -> Result<()> {
+        if let RelKind::Scan(table) = &rel.kind
+            && table.primary_key.is_empty()
+        {
+            let message = "Temporal Table Join requires primary key in versioned table, but no primary key can be \
+                           found.";
+            return Err(refused_at(right.span, message));
+        }
+        self.refuse_later(unsupported_at(right.span, "A temporal join (FOR SYSTEM_TIME AS OF)"));
+        Ok(())
     }
 
     /// `left, UNNEST(collection) AS u (a, b)`.

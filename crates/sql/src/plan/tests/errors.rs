@@ -77,7 +77,10 @@ fn what_does_not_run_is_refused_by_name() {
         "SELECT /*+ STATE_TTL('t' = '1d') */ pid, COUNT(*) FROM t GROUP BY pid",
         "The STATE_TTL hint is not supported",
     );
-    says("SELECT t.pid FROM t JOIN b ON t.pid = b.pid", "INNER JOIN is not supported by Tidegate yet.");
+    says(
+        "SELECT t.pid FROM t JOIN b ON t.pid = b.pid",
+        "INNER JOIN without time bounds (a regular join) is not supported by Tidegate yet.",
+    );
     says("SELECT pid FROM t RIGHT JOIN b USING (pid)", "JOIN ... USING is not supported by Tidegate yet.");
     says("SELECT t.pid FROM t, LATERAL (SELECT name FROM b WHERE b.pid = t.pid)", "LATERAL (SELECT ...)");
     says("SELECT t.pid FROM t JOIN b FOR SYSTEM_TIME AS OF t.ts AS r ON t.pid = r.pid", "no primary key can be found");

@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod errors;
+mod joins;
 mod lab;
 mod sinks;
 mod support;
