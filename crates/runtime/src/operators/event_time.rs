@@ -56,7 +56,7 @@ fn times(batch: &Batch, column: usize) -> Result<TimestampMillisecondArray> {
     let array = batch.columns.column(column);
     if array.null_count() > 0 {
         return Err(Error::job(
-            "RowTime field should not be null, please convert it to a non-null long value. (tidegate.rowtime.null = drop drops such rows at the source)",
+            "RowTime field should not be null, please convert it to a non-null long value. (tidegate.rowtime.null = drop drops such rows at the source; an outer join pads the row time of the side that has no partner, which WHERE ... IS NOT NULL takes out)",
         ));
     }
     timestamps(array)

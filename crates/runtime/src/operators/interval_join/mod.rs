@@ -181,15 +181,17 @@ impl IntervalJoin {
 
     /// Forgets keys without rows in memory once they are the majority.
     fn forget_dead_keys(&mut self) -> Result<()> {
-        if self.keys.may_be_sparse() { self.save().and_then(|()| self.renumber()) } else { Ok(()) }
+        if self.keys.may_be_sparse() { self.renumber() } else { Ok(()) }
     }
 
-    /// Keeps the keys that have rows in memory. Everything has been saved.
+    /// Keeps the keys that have rows in memory.
     fn renumber(&mut self) -> Result<()> {
-        let has_rows = |key: &u32| self.sides.iter().any(|side| side.rows.has(*key));
-        let kept: Vec<u32> = (0..self.keys.known() as u32).filter(has_rows).collect();
-        self.keys.renumber(&kept)?;
-        self.sides.iter_mut().for_each(|side| side.renumber(&kept));
+        let IntervalJoin { sides, keys, .. } = self;
+        sides.iter_mut().try_for_each(|side| side.save_notes(keys))?;
+        let has_rows = |key: &u32| sides.iter().any(|side| side.rows.has(*key));
+        let kept: Vec<u32> = (0..keys.known() as u32).filter(has_rows).collect();
+        keys.renumber(&kept)?;
+        sides.iter_mut().for_each(|side| side.renumber(&kept));
         Ok(())
     }
 

@@ -162,6 +162,11 @@ impl JoinSide {
         state.save_notes(keys)
     }
 
+    /// Writes which rows have met partners: their keys are about to get other numbers.
+    pub(super) fn save_notes(&mut self, keys: &JoinKeys) -> Result<()> {
+        self.state.as_mut().map_or(Ok(()), |state| state.save_notes(keys))
+    }
+
     /// Writes what came since the last time. Rows that come later have numbers from `next_number` on.
     pub(super) fn save(&mut self, keys: &JoinKeys, next_number: i64) -> Result<()> {
         let Some(state) = &mut self.state else { return Ok(()) };
@@ -266,11 +271,12 @@ impl JoinSide {
         Ok(())
     }
 
-    /// Only these keys are left, numbered from 0 in this order. Everything has been saved.
+    /// Only these keys are left, numbered from 0 in this order; the others have no rows in memory.
     pub(super) fn renumber(&mut self, kept: &[u32]) {
         self.rows.renumber(kept);
         if let Some(state) = &mut self.state {
-            state.changes.clear();
+            // Those that go have nothing to be saved.
+            let _ = state.changes.keep(kept);
         }
     }
 

@@ -298,6 +298,26 @@ fn a_batch_with_many_partners_comes_bit_by_bit() {
     }
 }
 
+#[test]
+fn keys_whose_rows_are_gone_are_forgotten() {
+    // Every row of a key of its own; each other one has a partner.
+    let (rounds, keys) = (8, 1_200);
+    let mut elements = Vec::new();
+    for round in 0..rounds {
+        let row = |key: i64| (Some(format!("{round} {key}")), Some(key), round * 50, RowKind::Insert);
+        elements.push((0, batch(&(0..keys).map(row).collect::<Vec<_>>())));
+        elements.push((0, StreamElement::Watermark(Watermark(round * 50 - 10))));
+        elements.push((1, batch(&(0..keys).step_by(2).map(row).collect::<Vec<_>>())));
+    }
+    elements.push((0, StreamElement::Watermark(Watermark::MAX)));
+    let mut rig = rig(&join(JoinKind::Left, &[0], -20, 20));
+    let out = rig.run_all(&elements);
+    assert_eq!(out.len() as i64, rounds * keys);
+    let padded = out.iter().filter(|line| line.contains("null")).count();
+    assert_eq!(padded as i64, rounds * keys / 2);
+    assert_eq!(rig.late(), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
