@@ -121,6 +121,8 @@ pub enum OperatorSpec {
     /// Joins rows of two inputs whose event times lie within bounds of each other. Output: the columns of
     /// the left input, then those of the right one. The watermark is held back by the larger bound.
     IntervalJoin(IntervalJoinSpec),
+    /// Joins rows of two inputs that carry the same window. Output as of the interval join.
+    WindowJoin(WindowJoinSpec),
     /// Writes a table.
     Sink(SinkSpec),
 }
@@ -285,6 +287,25 @@ pub struct IntervalJoinSpec {
     pub upper_ms: i64,
     /// What it joins, in words that stay the same while its state means the same. State of another meaning is
     /// never taken for its own.
+    pub meaning: String,
+}
+
+/// A join of rows in the same window: each waits until its window closes, and is late after that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowJoinSpec {
+    /// Kind, further condition, and keys: the window's bounds are among them.
+    pub join: JoinSpec,
+    /// The windows of both inputs.
+    pub window: WindowSpec,
+    /// `window_time` of the left input.
+    pub left_time: usize,
+    /// `window_time` of the right input.
+    pub right_time: usize,
+    /// Which of the keys is `window_start`.
+    pub start_key: usize,
+    /// Which of the keys is `window_end`.
+    pub end_key: usize,
+    /// As of an interval join.
     pub meaning: String,
 }
 

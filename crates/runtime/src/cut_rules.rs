@@ -84,6 +84,11 @@ fn rules_of(spec: &OperatorSpec) -> Vec<PlannedCut> {
             rules.push(PlannedCut::Behind);
             rules
         }
+        OperatorSpec::WindowJoin(join) => {
+            let mut rules = reads_watermark(&mut join.join.condition.iter());
+            rules.push(PlannedCut::Window(join.window.clone()));
+            rules
+        }
         OperatorSpec::WindowTableFunction { .. }
         | OperatorSpec::Source(_)
         | OperatorSpec::Values { .. }

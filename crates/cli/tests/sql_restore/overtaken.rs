@@ -150,6 +150,18 @@ fn windows_go_on_with_the_rows_a_barrier_overtook() {
 }
 
 #[test]
+fn window_joins_go_on_with_the_rows_a_barrier_overtook() {
+    let windows = "TABLE(TUMBLE(TABLE T, DESCRIPTOR(ts), INTERVAL '1' SECOND))";
+    check(
+        "k STRING, a BIGINT, b BIGINT",
+        &format!(
+            "SELECT x.k, x.v, y.v FROM {windows} x LEFT JOIN {windows} y
+             ON x.k = y.k AND x.window_start = y.window_start AND x.window_end = y.window_end AND x.v < y.v"
+        ),
+    );
+}
+
+#[test]
 fn joins_go_on_with_the_rows_a_barrier_overtook() {
     check(
         "k STRING, a BIGINT, b BIGINT",

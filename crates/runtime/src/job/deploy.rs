@@ -542,6 +542,7 @@ fn window_zone(spec: &OperatorSpec) -> Zone {
         | OperatorSpec::GlobalWindowAggregate(a)
         | OperatorSpec::WindowAggregate(a) => Some(&a.window),
         OperatorSpec::WindowTableFunction { window, .. } => Some(window),
+        OperatorSpec::WindowJoin(join) => Some(&join.window),
         _ => None,
     };
     let zone = window.and_then(|window| window.zone.as_deref());

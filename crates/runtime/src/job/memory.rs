@@ -67,7 +67,8 @@ fn keeps_state(spec: &OperatorSpec) -> bool {
         OperatorSpec::GlobalWindowAggregate(_)
         | OperatorSpec::WindowAggregate(_)
         | OperatorSpec::GroupAggregate(_)
-        | OperatorSpec::IntervalJoin(_) => true,
+        | OperatorSpec::IntervalJoin(_)
+        | OperatorSpec::WindowJoin(_) => true,
         OperatorSpec::WindowTableFunction { window, .. } => {
             matches!(window.kind, tidegate_api::WindowKind::Session { .. })
         }

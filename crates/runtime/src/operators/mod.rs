@@ -68,6 +68,10 @@ pub fn build(
             let [left, right] = inputs else { return Err(Error::internal("a join without two inputs")) };
             Box::new(interval_join::IntervalJoin::new(spec, [left, right], output, ctx)?)
         }
+        OperatorSpec::WindowJoin(spec) => {
+            let [left, right] = inputs else { return Err(Error::internal("a join without two inputs")) };
+            Box::new(interval_join::IntervalJoin::of_windows(spec, [left, right], output, ctx)?)
+        }
         OperatorSpec::Unnest(spec) => Box::new(unnest::Unnest::new(spec, input()?, output, ctx.clone())?),
         OperatorSpec::Source(_)
         | OperatorSpec::Values { .. }

@@ -9,6 +9,11 @@ const LATER: f64 = 2_023.52;
 
 /// A join on `k` and equal times of these inputs, at parallelism 2.
 fn equal_times(job: &mut Job, left: usize, right: usize) -> usize {
+    within(job, left, right, 0, 2)
+}
+
+/// A join on `k` of rows of which the right one comes up to so many milliseconds after the left one.
+fn within(job: &mut Job, left: usize, right: usize, after_ms: i64, parallelism: usize) -> usize {
     let join = JoinSpec {
         kind: JoinKind::Inner,
         left_keys: vec![0],
@@ -16,10 +21,16 @@ fn equal_times(job: &mut Job, left: usize, right: usize) -> usize {
         null_safe: vec![false],
         condition: None,
     };
-    let spec =
-        IntervalJoinSpec { join, left_time: 2, right_time: 2, lower_ms: 0, upper_ms: 0, meaning: "equal times".into() };
+    let spec = IntervalJoinSpec {
+        join,
+        left_time: 2,
+        right_time: 2,
+        lower_ms: -after_ms,
+        upper_ms: 0,
+        meaning: "near".into(),
+    };
     let joined = Schema::new([schema().fields, schema().fields].concat());
-    let to = job.add("IntervalJoin[5]", OperatorSpec::IntervalJoin(spec), joined, 2);
+    let to = job.add("IntervalJoin[5]", OperatorSpec::IntervalJoin(spec), joined, parallelism);
     for (input, from) in [left, right].into_iter().enumerate() {
         job.graph.edges.push(Edge { from, to, input, partitioner: Partitioner::Hash(vec![0]) });
     }
@@ -79,4 +90,23 @@ fn an_idle_input_holds_nothing_up() {
     running.until("idleness lets time go on", |r| waiting(r) == [1, 0]);
     running.handle.cancel().unwrap();
     let _ = running.wait();
+}
+
+#[test]
+fn a_late_row_meets_the_watermark_of_the_rows_before_it() {
+    // All in one batch, which the source cuts where it matters.
+    let rows = vec![("k", 1, Some(0.0)), ("k", 2, Some(100.0)), ("k", 3, Some(10.0)), ("k", 4, Some(98.0))];
+    let mut job = Job::default();
+    let taken = Taken::default();
+    let steps = vec![Step::Rows(0, rows), Step::Finished(0)];
+    let from = job.source("a", FakeSource::new(&["p0"], steps, true), 0, 1);
+    let join = within(&mut job, from, from, 5_000, 1);
+    job.sink(join, "out", &taken);
+    let running = job.start();
+    let summary = running.wait().unwrap();
+    let pairs = ["+I[k, 1, 0s, k, 1, 0s]", "+I[k, 2, 100s, k, 2, 100s]", "+I[k, 4, 98s, k, 2, 100s]"];
+    assert_eq!(taken.sorted(), [&pairs[..], &["+I[k, 4, 98s, k, 4, 98s]"]].concat());
+    assert_eq!(summary.late.iter().map(|l| l.rows).sum::<u64>(), 2, "k, 3 on both sides");
+    let notices = running.notices.lock().unwrap().join("\n");
+    assert!(notices.contains("IntervalJoin[5]: 1 row dropped as late"), "{notices}");
 }

@@ -195,6 +195,22 @@ fn interval_join_text(join: &IntervalJoin, columns: &[Column]) -> String {
         join.lower_ms, join.upper_ms, join.left_time, join.right_time
     );
     let select: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    if let Some(joined) = &join.window {
+        let side = |start: usize, end: usize| {
+            let bounds = format!("win_start=[{}], win_end=[{}]", columns[start].name, columns[end].name);
+            window_text(&joined.window, &bounds)
+        };
+        let width = join.left.columns.len();
+        let (start, end) = (&join.keys[joined.start_key], &join.keys[joined.end_key]);
+        return format!(
+            "WindowJoin(leftWindow=[{}], rightWindow=[{}], joinType=[{}], where=[{}], select=[{}])",
+            side(start.left, end.left),
+            side(width + start.right, width + end.right),
+            join.kind.name(),
+            interval_condition(join, columns),
+            select.join(", ")
+        );
+    }
     format!(
         "IntervalJoin(joinType=[{}], windowBounds=[{bounds}], where=[{}], select=[{}])",
         join.kind.name(),
@@ -211,15 +227,24 @@ fn interval_condition(join: &IntervalJoin, columns: &[Column]) -> String {
         format!("({} {operator} {})", columns[key.left].name, columns[width + key.right].name)
     };
     let others = join.within.iter().chain(&join.residual).map(|e| expr_text(e, columns));
-    let parts: Vec<String> = join.keys.iter().map(key).chain(others).collect();
-    if let [only] = parts.as_slice() { only.clone() } else { format!("({})", parts.join(" AND ")) }
+    let is_bound = |n: usize| join.window.as_ref().is_some_and(|w| n == w.start_key || n == w.end_key);
+    let keys = join.keys.iter().enumerate().filter(|(n, _)| !is_bound(*n)).map(|(_, k)| key(k));
+    let parts: Vec<String> = keys.chain(others).collect();
+    match parts.as_slice() {
+        [] => "true".into(),
+        [only] => only.clone(),
+        parts => format!("({})", parts.join(" AND ")),
+    }
 }
 
 impl IntervalJoin {
     /// What it joins, as far as its state depends on it. State is kept under this text, so it must not change
     /// between releases.
     pub fn meaning(&self) -> String {
-        let bounds = format!("{} by {} to {} ms", self.kind.name(), self.lower_ms, self.upper_ms);
+        let bounds = match &self.window {
+            Some(joined) => format!("{} of {}", self.kind.name(), window_text(&joined.window, "windows")),
+            None => format!("{} by {} to {} ms", self.kind.name(), self.lower_ms, self.upper_ms),
+        };
         let columns = super::rel::join_columns(&self.left.columns, &self.right.columns, self.kind);
         match &self.residual {
             // Rows remember whether they have met a partner.

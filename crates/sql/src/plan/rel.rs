@@ -150,7 +150,7 @@ pub struct Key {
     pub null_safe: bool,
 }
 
-/// A join of rows whose times are close.
+/// A join of rows whose times are close, or of rows in the same window, whose times are equal.
 #[derive(Clone, Debug)]
 pub struct IntervalJoin {
     /// Left input.
@@ -173,6 +173,19 @@ pub struct IntervalJoin {
     pub within: Vec<Expr>,
     /// What else must hold.
     pub residual: Option<Expr>,
+    /// If rows of the same window are joined, the window. The row times are then those of windows.
+    pub window: Option<JoinedWindow>,
+}
+
+/// The window of a join of windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinedWindow {
+    /// That of both inputs.
+    pub window: WindowSpec,
+    /// Which of the keys is `window_start`.
+    pub start_key: usize,
+    /// Which of the keys is `window_end`.
+    pub end_key: usize,
 }
 
 impl IntervalJoin {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tidegate_api::config::Configuration;
 use tidegate_api::error::{Error, Result};
 use tidegate_api::expr::Expr;
+use tidegate_api::graph::JoinKind;
 use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::value::Value;
 use tidegate_window::{WindowKind, WindowSpec};
@@ -13,7 +14,8 @@ use tidegate_window::{WindowKind, WindowSpec};
 use super::Planner;
 use super::error::{calcite_type, invalid_at, refused_at, unsupported_at};
 use super::expr::{ExprBinder, LegacyWindow};
-use super::rel::{Column, Rel, RelKind, TimeAttribute, bare_input};
+use super::joins::join_window;
+use super::rel::{Column, IntervalJoin, JoinedWindow, Rel, RelKind, TimeAttribute, bare_input};
 use crate::ast::{self, ExprKind, Span};
 
 /// The window that rows of a relation carry, and in which columns.
@@ -39,8 +41,16 @@ impl WindowProperties {
         }
     }
 
+    /// These and those of another input with the same window.
+    pub(super) fn and(mut self, other: WindowProperties) -> Self {
+        self.start.extend(other.start);
+        self.end.extend(other.end);
+        self.time.extend(other.time);
+        self
+    }
+
     /// The properties where column `i` of this is found in the columns `to(i)`.
-    fn mapped(self, to: impl Fn(usize) -> Vec<usize>) -> Option<Self> {
+    pub(super) fn mapped(self, to: impl Fn(usize) -> Vec<usize>) -> Option<Self> {
         let map = |columns: BTreeSet<usize>| columns.into_iter().flat_map(&to).collect::<BTreeSet<_>>();
         let mapped =
             WindowProperties { window: self.window, start: map(self.start), end: map(self.end), time: map(self.time) };
@@ -53,7 +63,7 @@ pub fn window_properties(rel: &Rel) -> Option<WindowProperties> {
     match &rel.kind {
         RelKind::WindowTvf { input, window, .. } => Some(WindowProperties::at(window, input.columns.len())),
         RelKind::WindowAggregate(agg) => Some(WindowProperties::at(&agg.window, agg.keys.len() + agg.aggregates.len())),
-        RelKind::Calc { input, projection, .. } => window_properties(input)?.mapped(|i| {
+        RelKind::Calc { input, filter, projection } => of_filtered(input, filter.as_ref())?.mapped(|i| {
             let copies = projection.iter().enumerate().filter(|(_, e)| bare_input(e) == Some(i));
             copies.map(|(n, _)| n).collect()
         }),
@@ -62,9 +72,38 @@ pub fn window_properties(rel: &Rel) -> Option<WindowProperties> {
             (0..width).filter(|&n| projections.iter().all(|p| bare_input(&p[n]) == Some(i))).collect()
         }),
         RelKind::Unnest { input, .. } => window_properties(input),
-        // A row of a join waits beyond the windows of its inputs.
-        RelKind::Join(_) | RelKind::IntervalJoin(_) => None,
+        RelKind::Join(join) => join_window(join, None),
+        RelKind::IntervalJoin(join) => joined_window(join),
         RelKind::Scan(_) | RelKind::Values(_) | RelKind::Union(_) | RelKind::GroupAggregate { .. } => None,
+    }
+}
+
+/// The window of a join of windows. Bounds of a side that may be padded are no bounds.
+fn joined_window(join: &IntervalJoin) -> Option<WindowProperties> {
+    let JoinedWindow { window, start_key, end_key } = join.window.as_ref()?;
+    let (start, end) = (&join.keys[*start_key], &join.keys[*end_key]);
+    let of = |start: usize, end: usize, time: usize| WindowProperties {
+        window: window.clone(),
+        start: [start].into(),
+        end: [end].into(),
+        time: [time].into(),
+    };
+    let width = join.left.columns.len();
+    let left = of(start.left, end.left, join.left_time);
+    let right = of(width + start.right, width + end.right, width + join.right_time);
+    match join.kind {
+        JoinKind::Inner => Some(left.and(right)),
+        JoinKind::Left => Some(left),
+        JoinKind::Right => Some(right),
+        JoinKind::Full => None,
+    }
+}
+
+/// The same below a filter, which may say of a join that it joins windows.
+fn of_filtered(rel: &Rel, filter: Option<&Expr>) -> Option<WindowProperties> {
+    match &rel.kind {
+        RelKind::Join(join) => join_window(join, filter),
+        _ => window_properties(rel),
     }
 }
 

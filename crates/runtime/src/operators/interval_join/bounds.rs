@@ -3,8 +3,8 @@
 //! As Flink's `TimeIntervalJoin` without allowed lateness, where each row goes when its time has come and not when
 //! its key is next looked at.
 
-use tidegate_api::graph::IntervalJoinSpec;
 use tidegate_api::{Timestamp, Watermark};
+use tidegate_window::TimeWindow;
 
 use crate::operators::join::Side;
 
@@ -13,11 +13,18 @@ use crate::operators::join::Side;
 pub(super) struct Bounds {
     lower: i64,
     upper: i64,
+    /// Whether the time of the last partner itself is over when the watermark is there: that of a window.
+    closes: bool,
 }
 
 impl Bounds {
-    pub(super) fn new(spec: &IntervalJoinSpec) -> Bounds {
-        Bounds { lower: spec.lower_ms, upper: spec.upper_ms }
+    pub(super) fn new(lower: i64, upper: i64) -> Bounds {
+        Bounds { lower, upper, closes: false }
+    }
+
+    /// Bounds of rows whose time is that of their window: equal times, until the window closes.
+    pub(super) fn of_windows() -> Bounds {
+        Bounds { lower: 0, upper: 0, closes: true }
     }
 
     /// True if no two times are within them.
@@ -43,6 +50,11 @@ impl Bounds {
         time.saturating_add(self.reach(side))
     }
 
+    /// The times of the partners that a row of this side and time may have.
+    pub(super) fn partners(&self, side: Side, time: Timestamp) -> TimeWindow {
+        TimeWindow::new(self.first_partner(side, time), self.last_partner(side, time).saturating_add(1))
+    }
+
     /// How much later than a row of this side its last partner may be.
     fn reach(&self, side: Side) -> i64 {
         match side {
@@ -60,7 +72,7 @@ impl Bounds {
     pub(super) fn over_until(&self, side: Side, watermark: Watermark) -> Timestamp {
         match watermark {
             Watermark::MIN | Watermark::MAX => watermark.timestamp(),
-            Watermark(at) => at.saturating_sub(self.reach(side)).saturating_sub(1),
+            Watermark(at) => at.saturating_sub(self.reach(side)).saturating_sub(i64::from(!self.closes)),
         }
     }
 
@@ -82,7 +94,7 @@ mod tests {
 
     #[test]
     fn both_sides_see_the_same_bounds() {
-        let bounds = Bounds { lower: -45, upper: 10 };
+        let bounds = Bounds::new(-45, 10);
         assert_eq!((bounds.first_partner(Side::Left, 100), bounds.last_partner(Side::Left, 100)), (90, 145));
         assert_eq!((bounds.first_partner(Side::Right, 100), bounds.last_partner(Side::Right, 100)), (55, 110));
         assert_eq!(bounds.held_back(Watermark(100)), Watermark(55));
@@ -93,10 +105,21 @@ mod tests {
         assert_eq!(bounds.over_until(Side::Right, Watermark::MAX), i64::MAX);
     }
 
+    #[test]
+    fn windows_are_over_when_the_watermark_is_at_their_time() {
+        let bounds = Bounds::of_windows();
+        assert!(bounds.may_meet(Side::Left, 9, Watermark(8)) && !bounds.may_meet(Side::Left, 9, Watermark(9)));
+        assert_eq!(
+            (bounds.over_until(Side::Right, Watermark(8)), bounds.over_until(Side::Right, Watermark(9))),
+            (8, 9)
+        );
+        assert_eq!(bounds.held_back(Watermark(9)), Watermark(9));
+    }
+
     proptest! {
         #[test]
         fn partners_are_mutual(lower in -50..50i64, span in 0..60i64, left in -99..99i64, right in -99..99i64) {
-            let bounds = Bounds { lower, upper: lower + span };
+            let bounds = Bounds::new(lower, lower + span);
             let meets = |side, time, other| {
                 (bounds.first_partner(side, time)..=bounds.last_partner(side, time)).contains(&other)
             };
@@ -114,7 +137,7 @@ mod tests {
 
         #[test]
         fn no_time_overflows(lower: i64, upper: i64, time: i64, watermark: i64) {
-            let bounds = Bounds { lower, upper };
+            let bounds = Bounds::new(lower, upper);
             for side in [Side::Left, Side::Right] {
                 let _ = (bounds.first_partner(side, time), bounds.last_partner(side, time), bounds.span());
                 let _ = (bounds.over_until(side, Watermark(watermark)), bounds.held_back(Watermark(watermark)));

@@ -5,8 +5,12 @@
 //! kept. Rows go by their time: no other row of their key has to come, and no input has to move that is idle.
 //!
 //! A row behind the watermark meets what is still there. If its last partner lies behind it too, it does not wait,
-//! and if it has met nobody and its side is not kept, it is dropped and counted as late. As in Flink the output may lie as
-//! far behind the input as the larger bound, and so does its watermark.
+//! and if it has met nobody and its side is not kept, it is dropped and counted as late. As in Flink the output may
+//! lie as far behind the input as the larger bound, and so does its watermark.
+//!
+//! A join of **windows** is one of equal times, those of the windows, whose bounds are keys too. Only the end
+//! differs: a window closes when the watermark is at its time, and a row that comes after that is late whatever its
+//! side.
 
 mod bounds;
 mod buckets;
@@ -16,7 +20,7 @@ mod saved;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take;
-use tidegate_api::graph::IntervalJoinSpec;
+use tidegate_api::graph::{IntervalJoinSpec, JoinSpec, WindowJoinSpec};
 use tidegate_api::metrics::Gauge;
 use tidegate_api::{Batch, Error, Result, RowKind, Schema, Timestamp, Watermark};
 use tidegate_window::TimeWindow;
@@ -50,6 +54,8 @@ pub(super) struct IntervalJoin {
     /// If rows may leave memory.
     room: Option<Room>,
     late: LateCount,
+    /// Columns of the bounds of windows, by side, if windows are joined.
+    windows: Option<[(usize, usize); 2]>,
     /// Rows that wait, by side.
     waiting: [Gauge; 2],
 }
@@ -61,15 +67,45 @@ impl IntervalJoin {
         output: &Schema,
         ctx: OperatorContext,
     ) -> Result<IntervalJoin> {
-        let (bounds, kind) = (Bounds::new(spec), spec.join.kind);
-        let keys = JoinKeys::new(&spec.join, inputs)?;
+        let bounds = Bounds::new(spec.lower_ms, spec.upper_ms);
+        let times = [spec.left_time, spec.right_time];
+        IntervalJoin::with(bounds, times, &spec.join, &spec.meaning, inputs, output, ctx)
+    }
+
+    /// A join of rows in the same window.
+    pub(super) fn of_windows(
+        spec: &WindowJoinSpec,
+        inputs: [&Schema; 2],
+        output: &Schema,
+        ctx: OperatorContext,
+    ) -> Result<IntervalJoin> {
+        let columns = |keys: &[usize]| Some((*keys.get(spec.start_key)?, *keys.get(spec.end_key)?));
+        let windows = columns(&spec.join.left_keys).zip(columns(&spec.join.right_keys));
+        let (left, right) = windows.ok_or_else(|| Error::internal("a window join without the windows' bounds"))?;
+        let times = [spec.left_time, spec.right_time];
+        let join = IntervalJoin::with(Bounds::of_windows(), times, &spec.join, &spec.meaning, inputs, output, ctx)?;
+        Ok(IntervalJoin { windows: Some([left, right]), ..join })
+    }
+
+    fn with(
+        bounds: Bounds,
+        time_columns: [usize; 2],
+        spec: &JoinSpec,
+        meaning: &str,
+        inputs: [&Schema; 2],
+        output: &Schema,
+        ctx: OperatorContext,
+    ) -> Result<IntervalJoin> {
+        let kind = spec.kind;
+        let keys = JoinKeys::new(spec, inputs)?;
         let open = |side: Side, is_kept| {
             let input = inputs[side.index()];
-            JoinSide::open(side, &ctx.states, keys.fields(inputs[0]), input, is_kept, &spec.meaning, bounds.span())
+            JoinSide::open(side, &ctx.states, keys.fields(inputs[0]), input, is_kept, meaning, bounds.span())
         };
         Ok(IntervalJoin {
             bounds,
-            time_columns: [spec.left_time, spec.right_time],
+            time_columns,
+            windows: None,
             sides: [open(Side::Left, kind.keeps_left())?, open(Side::Right, kind.keeps_right())?],
             keys,
             next_number: 0,
@@ -79,7 +115,7 @@ impl IntervalJoin {
             room: ctx.states.table_bytes().map(Room::new),
             late: LateCount::new(&ctx),
             waiting: ["leftRowsInState", "rightRowsInState"].map(|name| ctx.metrics.gauge(name, 0)),
-            output: JoinOutput::new(&spec.join, inputs, output, ctx)?,
+            output: JoinOutput::new(spec, inputs, output, ctx)?,
         })
     }
 
@@ -106,20 +142,27 @@ impl IntervalJoin {
         let Probe { side, rows, times, keys, met, .. } = probe;
         let own = &mut self.sides[side.index()];
         let (mut waiting, mut alone) = (Vec::new(), Vec::new());
-        let mut late: Option<(u64, TimeWindow)> = None;
+        let mut late = Vec::new();
         for (row, (key, time)) in keys.iter().zip(&times).enumerate() {
             if *key != NO_KEY && self.bounds.may_meet(side, *time, self.watermark) {
                 waiting.push(row);
+                continue;
+            }
+            let is_late = *time <= self.watermark.timestamp();
+            if is_late && self.windows.is_some() {
+                late.push(row);
             } else if own.is_kept && !met[row] {
                 alone.push(row as u32);
-            } else if *key != NO_KEY && !met[row] && *time <= self.watermark.timestamp() {
-                let last = self.bounds.last_partner(side, *time).saturating_add(1);
-                let window = TimeWindow::new(self.bounds.first_partner(side, *time), last);
-                late = Some((late.map_or(1, |(count, _)| count + 1), window));
+            } else if is_late && *key != NO_KEY && !met[row] {
+                late.push(row);
             }
         }
-        if let Some((count, window)) = late {
-            self.late.drop_rows(count, window, self.watermark);
+        if let Some(last) = late.last() {
+            let window = match self.windows {
+                Some(columns) => window_of(columns[side.index()], &rows, *last)?,
+                None => self.bounds.partners(side, times[*last]),
+            };
+            self.late.drop_rows(late.len() as u64, window, self.watermark);
         }
         if !alone.is_empty() {
             let count = alone.len();
@@ -239,6 +282,12 @@ impl IntervalJoin {
         let (Some(first), Some(last)) = (known.clone().min(), known.max()) else { return Vec::new() };
         buckets.cold_between(self.bounds.first_partner(side, first), self.bounds.last_partner(side, last))
     }
+}
+
+/// The window that a row carries.
+fn window_of((start, end): (usize, usize), rows: &RecordBatch, row: usize) -> Result<TimeWindow> {
+    let bound = |column: usize| timestamps(rows.column(column)).map(|times| times.value(row));
+    Ok(TimeWindow::new(bound(start)?, bound(end)?))
 }
 
 /// These rows.

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use tidegate_api::expr::Expr;
-use tidegate_api::graph::{IntervalJoinSpec, JoinKind, JoinSpec, OperatorSpec};
+use tidegate_api::graph::{IntervalJoinSpec, JoinKind, JoinSpec, OperatorSpec, WindowJoinSpec};
 use tidegate_api::types::{LogicalType, TypeKind};
-use tidegate_api::{Schema, Watermark};
+use tidegate_api::{Schema, Watermark, WindowKind, WindowSpec};
 
 use super::*;
 
@@ -35,6 +35,65 @@ fn rig(spec: &IntervalJoinSpec) -> Rig {
     Rig::new(&OperatorSpec::IntervalJoin(spec.clone()), &input(), &joined())
 }
 
+/// An interval join, or a window join of rows whose time is that of their window.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    spec: IntervalJoinSpec,
+    of_windows: bool,
+}
+
+/// The length of windows, in units.
+const WINDOW: i64 = 6;
+
+impl Case {
+    pub(super) fn keys(&self) -> Vec<usize> {
+        self.spec.join.left_keys.clone()
+    }
+
+    pub(super) fn operator(&self) -> OperatorSpec {
+        let IntervalJoinSpec { join, left_time, right_time, meaning, .. } = self.spec.clone();
+        if !self.of_windows {
+            return OperatorSpec::IntervalJoin(self.spec.clone());
+        }
+        let window = WindowSpec { kind: WindowKind::Tumble { size: WINDOW }, offset: 0, zone: None };
+        // The time of a window says as much as its bounds.
+        let bound = join.left_keys.len() - 1;
+        let (start_key, end_key) = (bound, bound);
+        OperatorSpec::WindowJoin(WindowJoinSpec { join, window, left_time, right_time, start_key, end_key, meaning })
+    }
+
+    fn rig(&self) -> Rig {
+        Rig::new(&self.operator(), &input(), &joined())
+    }
+
+    fn unit(&self) -> i64 {
+        let is_long = |ms: i64| ms != 0 && ms % 15_000 == 0;
+        if is_long(self.spec.lower_ms) || is_long(self.spec.upper_ms) { 15_000 } else { 1 }
+    }
+
+    /// The time of a row: that of its window, if windows are joined.
+    fn time(&self, at: i64) -> i64 {
+        let time = if self.of_windows { (at.div_euclid(WINDOW) + 1) * WINDOW - 1 } else { at };
+        time * self.unit()
+    }
+
+    /// Rows of both inputs, some far behind, and watermarks that trail the rows before them.
+    fn events(&self, moves: &[(u8, u8, i64, i64, bool)], delay: i64) -> Vec<Event> {
+        let (mut at, mut watermark, mut events) = (-20, i64::MIN, Vec::new());
+        for (side, key, value, step, advance) in moves {
+            at += (*step).max(0);
+            let key = (*key > 0).then(|| format!("key {key}"));
+            let row = (key, (*value > 0).then_some(*value), self.time(at + (*step).min(0)), RowKind::Insert);
+            events.push(Event::Row(usize::from(*side), row));
+            if *advance && (at - delay) * self.unit() > watermark {
+                watermark = (at - delay) * self.unit();
+                events.push(Event::Watermark(watermark));
+            }
+        }
+        events
+    }
+}
+
 /// An event of a stream of two inputs.
 #[derive(Clone, Debug)]
 enum Event {
@@ -48,6 +107,7 @@ type Waiting = (Row, bool);
 /// The join in the words of its definition.
 struct Model<'a> {
     spec: &'a IntervalJoinSpec,
+    of_windows: bool,
     watermark: i64,
     waiting: [Vec<Waiting>; 2],
     out: Vec<String>,
@@ -72,14 +132,14 @@ impl Model<'_> {
 
     /// A row that no other could be a partner of: with NULL in its key, or because no times are within the bounds.
     fn is_alone(&self, row: &Row) -> bool {
-        let is_null = |column: &usize| if *column == 0 { row.0.is_none() } else { row.1.is_none() };
+        let is_null = |column: &usize| [row.0.is_none(), row.1.is_none(), false][*column];
         let has_null = self.spec.join.left_keys.iter().any(is_null) && !self.spec.join.null_safe.contains(&true);
         has_null || self.spec.lower_ms > self.spec.upper_ms
     }
 
     fn are_partners(&self, left: &Row, right: &Row) -> bool {
-        let same_key =
-            self.spec.join.left_keys.iter().all(|c| if *c == 0 { left.0 == right.0 } else { left.1 == right.1 });
+        let is_equal = |column: &usize| [left.0 == right.0, left.1 == right.1, left.2 == right.2][*column];
+        let same_key = self.spec.join.left_keys.iter().all(is_equal);
         let near = (self.spec.lower_ms..=self.spec.upper_ms).contains(&(left.2 - right.2));
         let holds = self.spec.join.condition.is_none() || left.1.zip(right.1).is_some_and(|(a, b)| a < b);
         same_key && !self.is_alone(left) && near && holds
@@ -94,6 +154,10 @@ impl Model<'_> {
     }
 
     fn row(&mut self, side: usize, row: &Row) {
+        if self.of_windows && row.2 <= self.watermark {
+            self.late += 1;
+            return;
+        }
         let mut met = false;
         let mut others = std::mem::take(&mut self.waiting[1 - side]);
         for (other, other_met) in &mut others {
@@ -118,7 +182,8 @@ impl Model<'_> {
         for side in 0..2 {
             let waiting = std::mem::take(&mut self.waiting[side]);
             for (row, met) in waiting {
-                if self.last_partner(side, row.2) >= watermark {
+                let last = self.last_partner(side, row.2);
+                if last > watermark || (last == watermark && !self.of_windows) {
                     self.waiting[side].push((row, met));
                 } else if !met && self.keeps(side) {
                     self.emit_alone(side, &row);
@@ -128,9 +193,11 @@ impl Model<'_> {
     }
 }
 
-/// Rows and late rows by the model, and rows in state in the end, by side.
-fn by_definition(spec: &IntervalJoinSpec, events: &[Event]) -> (Vec<String>, u64) {
-    let mut model = Model { spec, watermark: i64::MIN, waiting: Default::default(), out: Vec::new(), late: 0 };
+/// Rows and late rows by the model.
+fn by_definition(case: &Case, events: &[Event]) -> (Vec<String>, u64) {
+    let Case { spec, of_windows } = case;
+    let (waiting, out, of_windows) = (Default::default(), Vec::new(), *of_windows);
+    let mut model = Model { spec, of_windows, watermark: i64::MIN, waiting, out, late: 0 };
     for event in events {
         match event {
             Event::Row(side, row) => model.row(*side, row),
@@ -169,37 +236,24 @@ fn stream(events: &[Event], size: usize) -> Vec<(usize, StreamElement)> {
     elements
 }
 
-pub(super) fn spec() -> impl Strategy<Value = IntervalJoinSpec> {
+pub(super) fn case() -> impl Strategy<Value = Case> {
     let kind = prop_oneof![Just(JoinKind::Inner), Just(JoinKind::Left), Just(JoinKind::Right), Just(JoinKind::Full)];
     let keys = prop_oneof![4 => Just(vec![0]), 1 => Just(vec![]), 1 => Just(vec![1, 0])];
     // Some intervals lie ahead or behind as a whole, some hold nothing, some are long enough for many buckets.
     let bounds = (-12..12i64, -2..16i64, prop_oneof![Just(1), Just(15_000)]);
-    (kind, keys, bounds, any::<bool>(), any::<bool>()).prop_map(|(kind, keys, (lower, span, unit), less, null_safe)| {
-        let mut spec = join(kind, &keys, lower * unit, (lower + span) * unit);
-        spec.join.condition = less.then(ascending);
-        spec.join.null_safe = vec![null_safe; keys.len()];
-        spec
-    })
-}
-
-/// Rows of both inputs, some far behind, and watermarks that trail the rows before them.
-fn events(moves: &[(u8, u8, i64, i64, bool)], delay: i64, unit: i64) -> Vec<Event> {
-    let (mut at, mut watermark, mut events) = (-20, i64::MIN, Vec::new());
-    for (side, key, value, step, advance) in moves {
-        at += (*step).max(0);
-        let row =
-            ((*key > 0).then(|| format!("key {key}")), (*value > 0).then_some(*value), (at + (*step).min(0)) * unit);
-        events.push(Event::Row(usize::from(*side), (row.0, row.1, row.2, RowKind::Insert)));
-        if *advance && (at - delay) * unit > watermark {
-            watermark = (at - delay) * unit;
-            events.push(Event::Watermark(watermark));
+    let flags = (any::<bool>(), any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)]);
+    (kind, keys, bounds, flags).prop_map(|(kind, mut keys, (lower, span, unit), (less, null_safe, of_windows))| {
+        let mut null_safe = vec![null_safe; keys.len()];
+        let (lower, upper) = if of_windows { (0, 0) } else { (lower * unit, (lower + span) * unit) };
+        if of_windows {
+            keys.push(2);
+            null_safe.push(false);
         }
-    }
-    events
-}
-
-fn unit(spec: &IntervalJoinSpec) -> i64 {
-    if spec.lower_ms % 15_000 == 0 && spec.upper_ms % 15_000 == 0 { 15_000 } else { 1 }
+        let mut spec = join(kind, &keys, lower, upper);
+        spec.join.condition = less.then(ascending);
+        spec.join.null_safe = null_safe;
+        Case { spec, of_windows }
+    })
 }
 
 fn moves(most: usize) -> impl Strategy<Value = Vec<(u8, u8, i64, i64, bool)>> {
@@ -277,6 +331,19 @@ fn late_rows_are_counted_if_nobody_hears_of_them() {
 }
 
 #[test]
+fn a_window_is_joined_until_it_closes() {
+    let mut spec = join(JoinKind::Left, &[0, 2], 0, 0);
+    spec.join.null_safe = vec![false; 2];
+    let case = Case { spec, of_windows: true };
+    let mut rig = case.rig();
+    let out = rig.run("a 1 9\na 2 19\n> a 3 9\nwm 9\n> a 4 9\na 5 9\n> a 6 19\nend");
+    assert_eq!(out, ["+I[a, 1, 9, a, 3, 9]", "+I[a, 2, 19, a, 6, 19]"]);
+    assert_eq!(rig.late(), 2, "on either side");
+    let mut rig = case.rig();
+    assert_eq!(rig.run("a 1 9\nnull 2 9\nwm 9\n> a 3 9\nend").len(), 2, "padded");
+}
+
+#[test]
 fn a_batch_with_many_partners_comes_bit_by_bit() {
     for table_bytes in [None, Some(0)] {
         let spec = OperatorSpec::IntervalJoin(join(JoinKind::Inner, &[], -10, 10));
@@ -324,14 +391,14 @@ proptest! {
     /// However rows are batched, wherever they are kept and whenever the operator is restored.
     #[test]
     fn joins_are_what_their_definition_says(
-        spec in spec(),
+        case in case(),
         moves in moves(50),
         delay in 0..30i64,
         size in 1..12usize,
     ) {
-        let events = events(&moves, delay, unit(&spec));
-        let (wanted, late) = by_definition(&spec, &events);
-        let mut rig = rig(&spec);
+        let events = case.events(&moves, delay);
+        let (wanted, late) = by_definition(&case, &events);
+        let mut rig = case.rig();
         let out = rig.run_all(&stream(&events, size));
         prop_assert_eq!(in_order_of_time(&out), wanted);
         prop_assert_eq!(rig.late(), late);
@@ -340,17 +407,16 @@ proptest! {
     /// With some memory, rows leave and come back, and each is counted once.
     #[test]
     fn joins_larger_than_memory_are_those_in_memory(
-        spec in spec(),
+        case in case(),
         moves in moves(300),
         delay in 0..30i64,
         size in 1..64usize,
         table_bytes in 0..40_000usize,
         barrier in 1..20usize,
     ) {
-        let events = events(&moves, delay, unit(&spec));
-        let (wanted, late) = by_definition(&spec, &events);
-        let spec = OperatorSpec::IntervalJoin(spec);
-        let mut disk = Rig::limited(&spec, &input(), &joined(), Some(table_bytes), false, &Time::default());
+        let events = case.events(&moves, delay);
+        let (wanted, late) = by_definition(&case, &events);
+        let mut disk = Rig::limited(&case.operator(), &input(), &joined(), Some(table_bytes), false, &Time::default());
         let mut out = Vec::new();
         for (i, (input, element)) in stream(&events, size).into_iter().enumerate() {
             out.extend(disk.feed_to(input, element));
@@ -367,11 +433,11 @@ proptest! {
 
     /// If no row is late, the watermark decides only when rows come, and none comes behind the watermark sent.
     #[test]
-    fn no_watermark_shows_if_no_row_is_late(spec in spec(), moves in moves(60), size in 1..12usize) {
-        let events = events(&moves, 21, unit(&spec));
+    fn no_watermark_shows_if_no_row_is_late(case in case(), moves in moves(60), size in 1..12usize) {
+        let events = case.events(&moves, 21);
         let rows: Vec<Event> = events.iter().filter(|e| matches!(e, Event::Row(..))).cloned().collect();
-        let (wanted, _) = by_definition(&spec, &rows);
-        let mut rig = rig(&spec);
+        let (wanted, _) = by_definition(&case, &rows);
+        let mut rig = case.rig();
         let (mut sent, mut out) = (i64::MIN, Vec::new());
         for (input, element) in stream(&events, size) {
             for element in rig.feed_to(input, element) {
@@ -395,9 +461,9 @@ proptest! {
 }
 
 /// For tests of other numbers of subtasks.
-pub(super) fn random_stream() -> impl Strategy<Value = (IntervalJoinSpec, Vec<(usize, StreamElement)>)> {
-    (spec(), moves(60), 0..30i64, 1..12usize).prop_map(|(spec, moves, delay, size)| {
-        let events = events(&moves, delay, unit(&spec));
-        (spec, stream(&events, size))
+pub(super) fn random_stream() -> impl Strategy<Value = (Case, Vec<(usize, StreamElement)>)> {
+    (case(), moves(60), 0..30i64, 1..12usize).prop_map(|(case, moves, delay, size)| {
+        let events = case.events(&moves, delay);
+        (case, stream(&events, size))
     })
 }

@@ -344,15 +344,15 @@ proptest! {
     /// The same for joins.
     #[test]
     fn joins_go_on_anywhere(
-        (spec, elements) in random_stream(),
+        (case, elements) in random_stream(),
         first in 1..4usize,
         stops in prop::collection::vec((0..60usize, 1..4usize, memory()), 0..6),
         table_bytes in memory(),
     ) {
-        let keys = spec.join.left_keys.clone();
+        let keys = case.keys();
         // Without keys there is one subtask.
         let at_most = |parallelism: usize| if keys.is_empty() { 1 } else { parallelism };
-        let steps = [Step { spec: (OperatorSpec::IntervalJoin(spec), input(), joined()), keys: Some(keys.clone()) }];
+        let steps = [Step { spec: (case.operator(), input(), joined()), keys: Some(keys.clone()) }];
         let stops: Vec<Stop> =
             stops.into_iter().map(|(at, to, bytes)| (at % elements.len(), at_most(to), bytes)).collect();
         prop_assert_eq!(

@@ -3,10 +3,11 @@
 //! A query says what is joined and on what condition, in `ON` and `WHERE`, perhaps outside of a derived table. Once
 //! Calcs are melted together, everything that is known stands on the join or right above it: what concerns one input
 //! goes below the join, and what is left says which keys are equal, how far the row times may be apart, and what else
-//! must hold. A join whose row times are bounded on both sides is an interval join. No other join runs yet: each is
-//! refused, with what is missing.
+//! must hold. A join of rows in the same window is a window join; one whose row times are bounded on both sides is an
+//! interval join. No other join runs yet: each is refused, with what is missing.
 
 mod condition;
+mod windows;
 
 use tidegate_api::error::{Error, Result};
 use tidegate_api::expr::{Expr, ExprNode};
@@ -15,9 +16,10 @@ use tidegate_api::types::{LogicalType, TypeKind};
 use tidegate_api::value::Value;
 
 use super::error::refused_at;
-use super::rel::{Column, IntervalJoin, Join, Key, Rel, RelKind, is_nondeterministic, visit_inputs};
+use super::rel::{Column, IntervalJoin, Join, JoinedWindow, Key, Rel, RelKind, is_nondeterministic, visit_inputs};
 use crate::ast::Span;
-use condition::{Comparison, JoinCondition};
+use condition::{Comparison, JoinCondition, TimeBounds};
+pub use windows::join_window;
 
 /// Decides on every join of a plan whose Calcs are melted together. `zone` is the session's.
 pub fn decide(rel: Rel, zone: &str) -> Result<Rel> {
@@ -80,7 +82,10 @@ fn decide_join(join: Join, columns: Vec<Column>, above: Vec<Expr>, zone: &str) -
     let left = decide(filtered(*left, below_left), zone)?;
     let right = decide(filtered(*right, below_right), zone)?;
     let condition = JoinCondition::of(both, &left.columns, &right.columns, zone);
-    let rel = interval_join(left, right, kind, condition, columns, span)?;
+    let rel = match windows::common_window(&left, &right, &condition.keys) {
+        Some(window) => windows::window_join((left, right), kind, condition, window, columns, span)?,
+        None => interval_join((left, right), kind, condition, columns, span)?,
+    };
     Ok((rel, left_over))
 }
 
@@ -159,16 +164,28 @@ fn filtered(rel: Rel, parts: Vec<Expr>) -> Rel {
 
 /// The interval join of these inputs, or why it is none.
 fn interval_join(
-    left: Rel,
-    right: Rel,
+    (left, right): (Rel, Rel),
     kind: JoinKind,
     condition: JoinCondition,
     columns: Vec<Column>,
     span: Span,
 ) -> Result<Rel> {
+    let bounds = condition.times.bounds(&left.columns, &right.columns).map_err(|why| why.error(kind, span))?;
+    let widths = (left.columns.len(), right.columns.len());
+    Ok(timed_join((left, right), widths, kind, condition, bounds, None, columns))
+}
+
+/// A join of these inputs, of which the first columns, so many of each, are those of the join.
+fn timed_join(
+    (left, right): (Rel, Rel),
+    (old_left, old_right): (usize, usize),
+    kind: JoinKind,
+    condition: JoinCondition,
+    bounds: TimeBounds,
+    window: Option<JoinedWindow>,
+    columns: Vec<Column>,
+) -> Rel {
     let JoinCondition { keys, times, rest } = condition;
-    let bounds = times.bounds(&left.columns, &right.columns).map_err(|why| why.error(kind, span))?;
-    let (old_left, old_right) = (left.columns.len(), right.columns.len());
     let (mut left_keys, mut right_keys) = (Vec::new(), Vec::new());
     let mut null_safe = Vec::new();
     for key in keys {
@@ -194,16 +211,17 @@ fn interval_join(
         upper_ms: bounds.upper_ms,
         within: move_all(times.parts),
         residual: conjunction(move_all(rest)),
+        window,
         left: Box::new(left),
         right: Box::new(right),
     };
     let kept: Vec<usize> = (0..old_left + old_right).map(place).collect();
     let rel = join.into_rel();
     if kept.len() == rel.columns.len() {
-        return Ok(Rel { columns, ..rel });
+        return Rel { columns, ..rel };
     }
     let projection = kept.into_iter().zip(columns).map(|(i, column)| (rel.input_expr(i), column)).collect();
-    Ok(rel.calc(None, projection))
+    rel.calc(None, projection)
 }
 
 /// A relation with a column for each of these expressions over it, and where they are.
@@ -256,7 +274,8 @@ impl Unbounded {
                 &format!(
                     "An interval join runs: let the condition say how far apart the row times of both sides may be, \
                      for instance {example}. Both must be time attributes: columns with a WATERMARK, not computed \
-                     from them."
+                     from them. A window join runs too: of one window function over both sides, on window_start and \
+                     window_end."
                 ),
             ),
             Unbounded::OneSide(bound) => unsupported_with(

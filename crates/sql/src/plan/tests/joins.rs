@@ -1,6 +1,6 @@
 //! Which joins are interval joins, by what, and what the others are told.
 
-use tidegate_api::graph::{IntervalJoinSpec, JobGraph, JoinKind, OperatorSpec, Partitioner};
+use tidegate_api::graph::{IntervalJoinSpec, JobGraph, JoinKind, OperatorSpec, Partitioner, WindowJoinSpec};
 
 use super::support::{error, graph, names};
 
@@ -170,6 +170,77 @@ fn the_plan_reads_as_flinks() {
     );
     let OperatorSpec::IntervalJoin(spec) = &at.spec else { panic!() };
     assert_eq!(spec.meaning, "LeftOuterJoin by -2000 to 0 ms where (v <> w)", "state is kept under these words");
+}
+
+const WINDOWS: &str = "
+CREATE VIEW wa AS SELECT * FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE));
+CREATE VIEW wb AS SELECT * FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(ts), INTERVAL '1' MINUTE));
+CREATE VIEW hb AS SELECT * FROM TABLE(HOP(TABLE b, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '2' MINUTE));
+CREATE VIEW sa AS SELECT * FROM TABLE(SESSION(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE));
+";
+const SAME_WINDOW: &str = "x.window_start = y.window_start AND x.window_end = y.window_end";
+
+fn window_joins(g: &JobGraph) -> Vec<&WindowJoinSpec> {
+    let joins = g.nodes.iter().filter_map(|n| match &n.spec {
+        OperatorSpec::WindowJoin(join) => Some(join),
+        _ => None,
+    });
+    joins.collect()
+}
+
+#[test]
+fn rows_of_one_window_are_joined_as_long_as_it_is_open() {
+    let g = plan(&format!(
+        "{WINDOWS} SELECT x.v, y.w FROM wa x LEFT JOIN wb y ON {SAME_WINDOW} AND x.k = y.m AND x.v <> y.w"
+    ));
+    let join = window_joins(&g)[0];
+    assert_eq!((join.join.kind, join.join.left_keys.len(), join.join.condition.is_some()), (JoinKind::Left, 3, true));
+    let at = g.nodes.iter().find(|n| n.name.starts_with("WindowJoin")).unwrap();
+    assert_eq!(
+        at.description,
+        "WindowJoin(leftWindow=[TUMBLE(win_start=[window_start], win_end=[window_end], size=[1 min])], \
+         rightWindow=[TUMBLE(win_start=[window_start0], win_end=[window_end0], size=[1 min])], \
+         joinType=[LeftOuterJoin], where=[((k = m) AND (v <> w))], select=[k, v, window_start, window_end, \
+         window_time, w, m, window_start0, window_end0, window_time0])"
+    );
+    assert_eq!(join.meaning, "LeftOuterJoin of TUMBLE(windows, size=[1 min]) where (v <> w)");
+    // window_time need not be selected, and the window is known above the join, also of three.
+    let g = plan(&format!(
+        "{WINDOWS} SELECT x.window_start, COUNT(*) FROM (SELECT window_start, window_end, k FROM wa) x, wb y, wb z
+         WHERE {SAME_WINDOW} AND z.window_start = x.window_start AND z.window_end = y.window_end AND x.k = z.m
+         GROUP BY x.window_start, x.window_end"
+    ));
+    assert_eq!(window_joins(&g).len(), 2, "{:?}", names(&g));
+    assert!(g.nodes.iter().any(|n| n.name.starts_with("WindowAggregate")), "{:?}", names(&g));
+    let aggregates = plan(
+        "SELECT x.n, y.n FROM
+           (SELECT window_start, window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' DAY))
+            GROUP BY window_start, window_end) x
+         FULL JOIN
+           (SELECT window_start, window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(ts), INTERVAL '1' DAY))
+            GROUP BY window_start, window_end) y
+         ON x.window_start = y.window_start AND x.window_end = y.window_end",
+    );
+    assert_eq!(window_joins(&aggregates)[0].join.kind, JoinKind::Full);
+    let timed =
+        plan(&format!("{WINDOWS} SELECT x.v FROM wa x JOIN wb y ON {SAME_WINDOW} AND x.window_time = y.window_time"));
+    assert!(window_joins(&timed)[0].join.condition.is_some());
+}
+
+#[test]
+fn windows_that_differ_are_not_joined() {
+    let refused =
+        |x: &str, y: &str, on: &str| error(&format!("{TABLES} {WINDOWS} SELECT x.v FROM {x} x JOIN {y} y ON {on};"));
+    for (x, y, on) in [
+        ("wa", "hb", SAME_WINDOW),
+        ("wa", "wb", "x.window_start = y.window_start"),
+        ("wa", "b", "x.window_start = y.ts AND x.k = y.m"),
+    ] {
+        let said = refused(x, y, on);
+        assert!(said.contains("INNER JOIN without time bounds"), "{said}");
+    }
+    let said = refused("sa", "sa", SAME_WINDOW);
+    assert!(said.contains("A join of session windows is not supported"), "{said}");
 }
 
 #[track_caller]
