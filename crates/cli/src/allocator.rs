@@ -8,9 +8,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `mi_option_purge_delay` of mimalloc's header: the crate has no name for it.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-/// After how long memory that was freed goes back to the system, in milliseconds. Mimalloc's second is worth some
-/// percent of speed; tables of state that are built anew all the time leave as much behind in it as they hold.
-const SOON_MS: i64 = 10;
+/// After how long memory that was freed goes back to the system, in milliseconds. Tables of state that are built anew
+/// all the time leave as much behind in mimalloc's second as they hold; what is wanted again sooner than this would
+/// only be cleared anew.
+const SOON_MS: i64 = 100;
 
 /// Keeps a process whose state is limited in memory to that limit. Any other job's memory stays as fast as can be.
 pub fn suit(job: &PreparedJob) {
@@ -35,6 +36,6 @@ mod tests {
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
         assert_eq!(delay(), 1000, "mimalloc's own delay; if it is another one, look up the option's number anew");
         give_back_soon();
-        assert_eq!(delay(), 10);
+        assert_eq!(delay(), SOON_MS as std::ffi::c_long);
     }
 }

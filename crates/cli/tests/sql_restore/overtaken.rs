@@ -34,7 +34,11 @@ fn script(folder: &Path, sink: &str, query: &str) -> String {
     }
     format!(
         "CREATE TABLE T (k STRING, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
-         WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+         WITH ('connector' = 'filesystem', 'path' = '{0}', 'format' = 'json');
+         CREATE TABLE behind (k STRING, v BIGINT, ts TIMESTAMP(3), earlier AS ts - INTERVAL '30' SECOND,
+           WATERMARK FOR earlier AS earlier - INTERVAL '2' SECOND)
+         WITH ('connector' = 'filesystem', 'path' = '{0}', 'format' = 'json');
+         CREATE VIEW branches AS SELECT k, v, ts FROM T UNION ALL SELECT k, v, earlier FROM behind;
          CREATE TABLE out_t ({sink}) WITH ('connector' = 'print');
          INSERT INTO out_t {query};",
         folder.display()
@@ -167,5 +171,16 @@ fn joins_go_on_with_the_rows_a_barrier_overtook() {
         "k STRING, a BIGINT, b BIGINT",
         "SELECT x.k, x.v, y.v FROM T x FULL JOIN T y
          ON x.k = y.k AND y.ts BETWEEN x.ts + INTERVAL '0.1' SECOND AND x.ts + INTERVAL '0.4' SECOND",
+    );
+}
+
+/// Both branches lead to the same input, one of them half a minute behind the other: a watermark that comes back on the
+/// other's way makes its rows late.
+#[test]
+fn branches_of_a_union_go_on_with_what_a_barrier_overtook_in_them() {
+    check(
+        "k STRING, ws TIMESTAMP(3), cnt BIGINT, total BIGINT",
+        "SELECT k, window_start, COUNT(*), SUM(v)
+         FROM TABLE(TUMBLE(TABLE branches, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY k, window_start, window_end",
     );
 }

@@ -288,7 +288,7 @@ impl GroupAggregate {
     fn save_groups(&mut self, keys: &[u32]) -> Result<()> {
         let Some(saved) = &mut self.saved else { return Ok(()) };
         let slot = |key: &u32| self.slot_of.get(*key as usize).copied();
-        for keys in keys.chunks(BATCH_ROWS) {
+        for keys in keys.chunks(self.size.written_at_once(saved.table_bytes())) {
             let (live, gone): (Vec<u32>, Vec<u32>) = keys.iter().partition(|k| slot(k) != Some(NO_SLOT));
             // Without aggregates there are no slots, and a key that is there is all there is to it.
             let slots: Vec<u32> = live.iter().filter_map(slot).collect();

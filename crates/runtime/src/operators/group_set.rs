@@ -192,7 +192,7 @@ impl GroupSet {
     }
 
     fn save_groups(&mut self, groups: &[u32], home: &mut Home) -> Result<()> {
-        for groups in groups.chunks(BATCH_ROWS) {
+        for groups in groups.chunks(self.size.written_at_once(home.state.table_bytes())) {
             let keys = home.key(self.table.keys(groups)?, groups.len());
             let mut values = self.accumulators.save(groups)?;
             values.push(Arc::new(Int64Array::from_iter_values(groups.iter().map(|g| self.row_counts[*g as usize]))));

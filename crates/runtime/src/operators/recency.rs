@@ -4,6 +4,10 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use tidegate_api::Result;
 
+use super::aggregates::BATCH_ROWS;
+
+/// How often a group must have been met to stay.
+const MET_AGAIN: usize = 2;
 /// How often a group can be met before it makes no difference any more.
 const COUNTS: usize = 256;
 /// Groups whose size is looked at.
@@ -12,6 +16,12 @@ const SAMPLE: usize = 64;
 const GROUP_BYTES: usize = 32;
 /// What a value of no fixed width takes beside its bytes: its place, its length, the allocator's part.
 const VALUE_BYTES: usize = 48;
+
+/// The part of the memory for tables that groups take when they are written at once.
+const WRITTEN_AT_ONCE: usize = 16;
+/// How few and how many groups are written at once. A lookup asks every batch that is not in a file yet, so there
+/// should not be many.
+const WRITTEN_GROUPS: std::ops::RangeInclusive<usize> = 256..=32_768;
 
 /// How often each group was met lately. Off unless groups may leave.
 #[derive(Default)]
@@ -38,18 +48,19 @@ impl Recency {
         }
     }
 
-    /// Those of `groups` that were met most often, at most `keep` of them, in their order.
+    /// Those of `groups` that were met most often, at most `keep` of them, in their order. A group that was met but
+    /// once is not worth taking along: if all are like that, the next is as likely to be any other.
     pub(super) fn hottest(&self, groups: &[u32], keep: usize) -> Vec<u32> {
         let count = |group: &u32| usize::from(self.counts.get(*group as usize).copied().unwrap_or(0));
         let mut of_count = [0_usize; COUNTS];
         groups.iter().for_each(|group| of_count[count(group)] += 1);
         // All above the threshold stay, and of those that meet it as many as there is room for.
         let (mut threshold, mut above) = (COUNTS, 0);
-        while threshold > 0 && above + of_count[threshold - 1] <= keep {
+        while threshold > MET_AGAIN && above + of_count[threshold - 1] <= keep {
             threshold -= 1;
             above += of_count[threshold];
         }
-        let mut room = keep - above;
+        let mut room = if threshold > MET_AGAIN { keep - above } else { 0 };
         let stays = |group: &&u32| {
             let count = count(group);
             let is_last = count + 1 == threshold && room > 0;
@@ -79,6 +90,12 @@ impl GroupSize {
     /// The average as it was seen last, 0 before.
     pub(super) fn last(&self) -> usize {
         self.bytes
+    }
+
+    /// How many groups are to be written as one batch, if `table_bytes` is the memory there is for tables.
+    pub(super) fn written_at_once(&self, table_bytes: Option<usize>) -> usize {
+        let bytes = table_bytes.filter(|_| self.bytes > 0).map(|all| all / WRITTEN_AT_ONCE);
+        bytes.map_or(BATCH_ROWS, |bytes| (bytes / self.bytes).clamp(*WRITTEN_GROUPS.start(), *WRITTEN_GROUPS.end()))
     }
 
     /// The average in bytes over `groups` groups; `save` gives what some of them would save. A sample is taken
@@ -173,9 +190,8 @@ mod tests {
         assert_eq!(recency.hottest(&all, 1), [2]);
         assert_eq!(recency.hottest(&all, 2), [1, 2]);
         assert_eq!(recency.hottest(&all, 3), [1, 2, 4]);
-        assert_eq!(recency.hottest(&all, 4), [0, 1, 2, 4]);
-        assert_eq!(recency.hottest(&all, 9), all);
-        assert_eq!(recency.hottest(&[0, 3], 1), [0]);
+        assert_eq!(recency.hottest(&all, 9), [1, 2, 4], "once is not often");
+        assert_eq!(recency.hottest(&[0, 3], 1), [0; 0]);
     }
 
     #[test]
@@ -185,6 +201,16 @@ mod tests {
         recency.renumber(&[1, 0]);
         recency.touch(&[0, 0], 2);
         assert_eq!(recency.hottest(&[0, 1], 1), [0]);
+    }
+
+    #[test]
+    fn large_groups_are_written_in_small_batches() {
+        let of = |bytes| GroupSize { bytes, ..GroupSize::default() };
+        assert_eq!(of(0).written_at_once(Some(1 << 30)), BATCH_ROWS, "the size is not known yet");
+        assert_eq!(of(200).written_at_once(None), BATCH_ROWS);
+        assert_eq!(of(200).written_at_once(Some(168 << 20)), 32_768);
+        assert_eq!(of(200).written_at_once(Some(16 << 20)), (1 << 20) / 200);
+        assert_eq!(of(1 << 20).written_at_once(Some(16 << 20)), 256);
     }
 
     #[test]

@@ -16,6 +16,9 @@ use super::codec::{RowDecoder, encode_list_row, encode_row, first_number};
 use super::origin::{Origin, unreadable};
 use crate::exchange::KeyHasher;
 
+/// Rows to be written from which on two threads encode and sort them: they take milliseconds, a thread to start some
+/// ten microseconds.
+const SHARED_ROWS: usize = 8192;
 /// Rows read at a time.
 const READ_ROWS: usize = 8192;
 
@@ -50,6 +53,8 @@ pub(crate) struct KeyedState {
     store: Arc<Mutex<RunStore>>,
     asked: AskedSnapshot,
     scratch: Scratch,
+    /// Of the thread that helps.
+    other: Scratch,
     /// Rows that expire at this time or earlier are not there any more.
     now_ms: i64,
     /// Types the values had when they were written by the job that was restored.
@@ -70,8 +75,8 @@ pub(crate) struct Found {
 
 /// Where one row lies in the scratch buffer: key, and value unless the row is removed.
 struct EncodedRow {
-    /// The first bytes of the key, which tell most keys apart.
-    prefix: u64,
+    /// The first bytes of the key, which tell most keys apart: the key group and a number or two.
+    prefix: u128,
     /// Its number among the rows.
     row: u32,
     key: Range<usize>,
@@ -93,12 +98,43 @@ impl Scratch {
 
     /// Adds a row with the key that begins at `start` and ends at `middle`; the value, if any, comes behind it.
     fn push(&mut self, row: usize, start: usize, middle: usize, has_value: bool) {
-        let mut prefix = [0; 8];
+        let mut prefix = [0; size_of::<u128>()];
         let key = &self.bytes[start..middle];
         let known = key.len().min(prefix.len());
         prefix[..known].copy_from_slice(&key[..known]);
         let value = has_value.then_some(middle..self.bytes.len());
-        self.rows.push(EncodedRow { prefix: u64::from_be_bytes(prefix), row: row as u32, key: start..middle, value });
+        self.rows.push(EncodedRow { prefix: u128::from_be_bytes(prefix), row: row as u32, key: start..middle, value });
+    }
+
+    /// The batch of these rows, with a value for those that have one.
+    fn batch(
+        &mut self,
+        rows: Range<usize>,
+        keys: &[ArrayRef],
+        groups: &[u16],
+        expires_ms: Option<&[i64]>,
+        value: &impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
+    ) -> Result<WriteBatch> {
+        self.clear();
+        for row in rows.clone() {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&groups[row].to_be_bytes());
+            encode_row(keys, row, &mut self.bytes)?;
+            let middle = self.bytes.len();
+            let has_value = value(row, &mut self.bytes)?;
+            self.push(row, start, middle, has_value);
+        }
+        self.sort();
+        let mut batch = WriteBatch::with_capacity(rows.len(), self.bytes.len());
+        for EncodedRow { row, key, value, .. } in &self.rows {
+            let entry = value.clone().map_or(Entry::delete(), |value| {
+                let put = Entry::put(&self.bytes[value]);
+                expires_ms.map_or(put, |all| put.expiring_at(all[*row as usize]))
+            });
+            batch.push(&self.bytes[key.clone()], entry).map_err(failed)?;
+        }
+        batch.seal();
+        Ok(batch)
     }
 
     fn sort(&mut self) {
@@ -125,6 +161,7 @@ impl KeyedState {
             store,
             asked,
             scratch: Scratch::default(),
+            other: Scratch::default(),
             now_ms: i64::MIN,
             restored_values,
             origin,
@@ -222,32 +259,33 @@ impl KeyedState {
         keys: &[ArrayRef],
         rows: usize,
         expires_ms: Option<&[i64]>,
-        value: impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
+        value: impl Fn(usize, &mut Vec<u8>) -> Result<bool> + Sync,
     ) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
         let groups = self.key_groups(keys, rows)?;
-        let scratch = &mut self.scratch;
-        scratch.clear();
-        for (row, group) in groups.into_iter().enumerate() {
-            let start = scratch.bytes.len();
-            scratch.bytes.extend_from_slice(&group.to_be_bytes());
-            encode_row(keys, row, &mut scratch.bytes)?;
-            let middle = scratch.bytes.len();
-            let has_value = value(row, &mut scratch.bytes)?;
-            scratch.push(row, start, middle, has_value);
+        let batch_of =
+            |rows: Range<usize>, scratch: &mut Scratch| scratch.batch(rows, keys, &groups, expires_ms, &value);
+        if rows < SHARED_ROWS {
+            let batch = batch_of(0..rows, &mut self.scratch)?;
+            return self.lock().write(namespace, batch).map_err(failed);
         }
-        scratch.sort();
-        let mut batch = WriteBatch::with_capacity(rows, scratch.bytes.len());
-        for EncodedRow { row, key, value, .. } in &scratch.rows {
-            let entry = value.clone().map_or(Entry::delete(), |value| {
-                let put = Entry::put(&scratch.bytes[value]);
-                expires_ms.map_or(put, |all| put.expiring_at(all[*row as usize]))
-            });
-            batch.push(&scratch.bytes[key.clone()], entry).map_err(failed)?;
-        }
-        self.lock().write(namespace, batch).map_err(failed)
+        let middle = rows / 2;
+        let (first, second) = std::thread::scope(|scope| {
+            let (scratch, other) = (&mut self.scratch, &mut self.other);
+            let other = std::thread::Builder::new().spawn_scoped(scope, move || batch_of(middle..rows, other));
+            let first = batch_of(0..middle, scratch);
+            let second = match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // The system gives no more threads: then this one does it.
+                Err(_) => batch_of(middle..rows, &mut Scratch::default()),
+            };
+            (first, second)
+        });
+        let (first, second) = (first?, second?);
+        let mut store = self.lock();
+        store.write(namespace, first).and_then(|()| store.write(namespace, second)).map_err(failed)
     }
 
     fn key_groups(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<u16>> {

@@ -49,7 +49,7 @@ pub(crate) struct TaskCheckpoints {
     /// By position in the chain.
     pub links: Vec<LinkIdentity>,
     pub key_groups: KeyGroupRange,
-    /// For each channel: input of the head operator and subtask of the sender.
+    /// For each channel: input of the head operator, and which of its senders it comes from.
     pub senders: Vec<(u32, u32)>,
     pub now_ms: NowMs,
     /// There are no checkpoints but those that a user asks for.

@@ -8,7 +8,7 @@ const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Bits spent on a key.
 pub(crate) const BITS_PER_KEY: usize = 10;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     words: Vec<u64>,
 }

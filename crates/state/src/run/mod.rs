@@ -24,6 +24,7 @@ pub use verify::{FileReport, verify_file};
 
 pub(crate) use cursor::RunCursor;
 pub(crate) use file::{RunFile, Scratch};
+pub(crate) use filter::Filter;
 pub(crate) use page::Page;
 pub(crate) use reader::{Lookup, Run, RunFacts};
 pub(crate) use writer::{FileWriter, WrittenFile, WrittenRun};

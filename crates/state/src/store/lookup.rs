@@ -11,11 +11,14 @@ use crate::error::{Result, StateError};
 use crate::run::{Lookup, Scratch};
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Keys to be looked for in runs from which on two threads share them: they take milliseconds, a thread to start
 /// some ten microseconds.
 const SHARED_KEYS: usize = 2048;
+/// Keys that a thread takes at a time.
+const TAKEN_KEYS: usize = 512;
 
 static HAS_CORES: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1));
@@ -92,7 +95,8 @@ impl InRuns<'_> {
         Ok(())
     }
 
-    /// The same, with the greater half of the keys in a thread of its own: reading blocks is most of a lookup.
+    /// The same by two threads, for reading blocks is most of a lookup. Each takes the next keys when it is done with
+    /// its last: the other one starts later, and may have to share its core with a merge.
     fn get_shared(
         &self,
         todo: &[u32],
@@ -101,22 +105,26 @@ impl InRuns<'_> {
         other: &mut OtherBuffers,
         answers: &mut Answers<'_>,
     ) -> Result<()> {
-        let (mine, theirs) = todo.split_at(todo.len() / 2);
+        let next = AtomicUsize::new(0);
+        let take = || todo.chunks(TAKEN_KEYS).nth(next.fetch_add(1, Ordering::Relaxed));
+        let work = |scratch: &mut Scratch, shard_todo: &mut Vec<u32>, answers: &mut Answers<'_>| {
+            std::iter::from_fn(take).try_for_each(|keys| self.get(keys, scratch, shard_todo, answers))
+        };
         let OtherBuffers { scratch: other_scratch, shard_todo: other_todo, collected } = other;
         collected.clear();
         let (got, other_got) = std::thread::scope(|scope| {
             let other = std::thread::Builder::new().spawn_scoped(scope, || {
                 let mut collect = |key, value: Option<Value<'_>>| collected.add(key, value);
                 let mut answers = Answers::new(now_ms, &mut collect);
-                let got = self.get(theirs, other_scratch, other_todo, &mut answers);
+                let got = work(other_scratch, other_todo, &mut answers);
                 answers.finish();
                 got
             });
-            let got = self.get(mine, scratch, shard_todo, answers);
+            let got = work(scratch, shard_todo, answers);
             let other_got = match other {
                 Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                // The system gives no more threads: then this one does it.
-                Err(_) => self.get(theirs, &mut Scratch::default(), &mut Vec::new(), answers),
+                // The system gives no more threads: then this one has done it all.
+                Err(_) => Ok(()),
             };
             (got, other_got)
         });
@@ -200,6 +208,9 @@ fn get_in_batch(batch: &WriteBatch, lookup: &Lookup<'_>, todo: &mut Vec<u32>, an
     let mut from = 0;
     let mut failed = false;
     todo.retain(|&t| {
+        if !batch.may_have(lookup.hashes[t as usize]) {
+            return true;
+        }
         let key = lookup.keys[t as usize];
         from = batch.lower_bound(key, from);
         match batch.get(from) {

@@ -76,19 +76,20 @@ pub(crate) struct MergeSource {
 pub(crate) struct MergeCursor {
     /// Newest first.
     sources: Vec<MergeSource>,
-    /// First eight bytes of each source's key, `None` at its end.
-    heads: Vec<Option<u64>>,
+    /// First bytes of each source's key, `None` at its end. With a key group and a number in front, eight would not
+    /// tell neighbours apart.
+    heads: Vec<Option<u128>>,
     key: Vec<u8>,
     /// Sources on the current key, newest first; those in front of `visible` are hidden there.
     tied: Vec<usize>,
     visible: Vec<usize>,
 }
 
-fn head_of(key: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let length = key.len().min(8);
+fn head_of(key: &[u8]) -> u128 {
+    let mut head = [0; size_of::<u128>()];
+    let length = key.len().min(head.len());
     head[..length].copy_from_slice(&key[..length]);
-    u64::from_be_bytes(head)
+    u128::from_be_bytes(head)
 }
 
 impl MergeCursor {

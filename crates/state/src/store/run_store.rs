@@ -255,7 +255,7 @@ impl KeyedStore for RunStore {
         }
     }
 
-    fn write(&mut self, namespace: Namespace, batch: WriteBatch) -> Result<()> {
+    fn write(&mut self, namespace: Namespace, mut batch: WriteBatch) -> Result<()> {
         let Some((first, last)) = batch.ends() else {
             return Ok(());
         };
@@ -266,6 +266,7 @@ impl KeyedStore for RunStore {
                 self.key_groups.first, self.key_groups.end
             )));
         }
+        batch.seal();
         self.set_of(namespace);
         let sequence = self.next_sequence();
         self.set_of(namespace).batches.push((sequence, Arc::new(batch)));
