@@ -65,9 +65,9 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Prepares it to be read, when nothing more will be added. A store does that itself, while nobody else may use it.
-    pub fn seal(&mut self) {
-        if self.heads.len() >= FILTERED_ENTRIES && self.filter.is_none() {
+    /// Nothing more will be added: from here on it is only read.
+    pub(crate) fn seal(&mut self) {
+        if self.heads.len() >= FILTERED_ENTRIES {
             let hashes: Vec<u64> = self.heads.iter().map(|head| xxh3_64(self.key_of(head))).collect();
             self.filter = Some(Filter::build(&hashes));
         }

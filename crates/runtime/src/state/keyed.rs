@@ -16,9 +16,6 @@ use super::codec::{RowDecoder, encode_list_row, encode_row, first_number};
 use super::origin::{Origin, unreadable};
 use crate::exchange::KeyHasher;
 
-/// Rows to be written from which on two threads encode and sort them: they take milliseconds, a thread to start some
-/// ten microseconds.
-const SHARED_ROWS: usize = 8192;
 /// Rows read at a time.
 const READ_ROWS: usize = 8192;
 
@@ -53,8 +50,6 @@ pub(crate) struct KeyedState {
     store: Arc<Mutex<RunStore>>,
     asked: AskedSnapshot,
     scratch: Scratch,
-    /// Of the thread that helps.
-    other: Scratch,
     /// Rows that expire at this time or earlier are not there any more.
     now_ms: i64,
     /// Types the values had when they were written by the job that was restored.
@@ -106,26 +101,25 @@ impl Scratch {
         self.rows.push(EncodedRow { prefix: u128::from_be_bytes(prefix), row: row as u32, key: start..middle, value });
     }
 
-    /// The batch of these rows, with a value for those that have one.
+    /// The batch of rows with these keys and key groups; those that `value` gives none are removed.
     fn batch(
         &mut self,
-        rows: Range<usize>,
         keys: &[ArrayRef],
         groups: &[u16],
         expires_ms: Option<&[i64]>,
-        value: &impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
+        value: impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
     ) -> Result<WriteBatch> {
         self.clear();
-        for row in rows.clone() {
+        for (row, group) in groups.iter().enumerate() {
             let start = self.bytes.len();
-            self.bytes.extend_from_slice(&groups[row].to_be_bytes());
+            self.bytes.extend_from_slice(&group.to_be_bytes());
             encode_row(keys, row, &mut self.bytes)?;
             let middle = self.bytes.len();
             let has_value = value(row, &mut self.bytes)?;
             self.push(row, start, middle, has_value);
         }
         self.sort();
-        let mut batch = WriteBatch::with_capacity(rows.len(), self.bytes.len());
+        let mut batch = WriteBatch::with_capacity(groups.len(), self.bytes.len());
         for EncodedRow { row, key, value, .. } in &self.rows {
             let entry = value.clone().map_or(Entry::delete(), |value| {
                 let put = Entry::put(&self.bytes[value]);
@@ -133,7 +127,6 @@ impl Scratch {
             });
             batch.push(&self.bytes[key.clone()], entry).map_err(failed)?;
         }
-        batch.seal();
         Ok(batch)
     }
 
@@ -161,7 +154,6 @@ impl KeyedState {
             store,
             asked,
             scratch: Scratch::default(),
-            other: Scratch::default(),
             now_ms: i64::MIN,
             restored_values,
             origin,
@@ -259,33 +251,14 @@ impl KeyedState {
         keys: &[ArrayRef],
         rows: usize,
         expires_ms: Option<&[i64]>,
-        value: impl Fn(usize, &mut Vec<u8>) -> Result<bool> + Sync,
+        value: impl Fn(usize, &mut Vec<u8>) -> Result<bool>,
     ) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
         let groups = self.key_groups(keys, rows)?;
-        let batch_of =
-            |rows: Range<usize>, scratch: &mut Scratch| scratch.batch(rows, keys, &groups, expires_ms, &value);
-        if rows < SHARED_ROWS {
-            let batch = batch_of(0..rows, &mut self.scratch)?;
-            return self.lock().write(namespace, batch).map_err(failed);
-        }
-        let middle = rows / 2;
-        let (first, second) = std::thread::scope(|scope| {
-            let (scratch, other) = (&mut self.scratch, &mut self.other);
-            let other = std::thread::Builder::new().spawn_scoped(scope, move || batch_of(middle..rows, other));
-            let first = batch_of(0..middle, scratch);
-            let second = match other {
-                Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                // The system gives no more threads: then this one does it.
-                Err(_) => batch_of(middle..rows, &mut Scratch::default()),
-            };
-            (first, second)
-        });
-        let (first, second) = (first?, second?);
-        let mut store = self.lock();
-        store.write(namespace, first).and_then(|()| store.write(namespace, second)).map_err(failed)
+        let batch = self.scratch.batch(keys, &groups, expires_ms, value)?;
+        self.lock().write(namespace, batch).map_err(failed)
     }
 
     fn key_groups(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<u16>> {
