@@ -38,7 +38,7 @@ fn script(folder: &Path, sink: &str, query: &str) -> String {
          CREATE TABLE behind (k STRING, v BIGINT, ts TIMESTAMP(3), earlier AS ts - INTERVAL '30' SECOND,
            WATERMARK FOR earlier AS earlier - INTERVAL '2' SECOND)
          WITH ('connector' = 'filesystem', 'path' = '{0}', 'format' = 'json');
-         CREATE VIEW branches AS SELECT k, v, ts FROM T UNION ALL SELECT k, v, earlier FROM behind;
+         CREATE VIEW branches AS SELECT k, v, earlier AS ts FROM behind UNION ALL SELECT k, v, ts FROM T;
          CREATE TABLE out_t ({sink}) WITH ('connector' = 'print');
          INSERT INTO out_t {query};",
         folder.display()
@@ -174,8 +174,8 @@ fn joins_go_on_with_the_rows_a_barrier_overtook() {
     );
 }
 
-/// Both branches lead to the same input, one of them half a minute behind the other: a watermark that comes back on the
-/// other's way makes its rows late.
+/// Both branches lead to the same input, the first half a minute behind the second, whose watermarks make its rows late
+/// if they come back on its way.
 #[test]
 fn branches_of_a_union_go_on_with_what_a_barrier_overtook_in_them() {
     check(
