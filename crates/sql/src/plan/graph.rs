@@ -171,15 +171,7 @@ impl<'p, 'a> Lowering<'p, 'a> {
                 let before = before || filter.is_some();
                 self.lower_calc(rel, input, filter.clone(), projection.clone(), before)
             }
-            RelKind::Union(inputs) => {
-                let ports: Vec<Port> = inputs.iter().map(|i| self.lower_rel(i, before)).collect::<Result<_>>()?;
-                let parallelism = ports.iter().map(|p| p.parallelism).max().unwrap_or(1);
-                let union = self.operator("Union", rel_text(rel), OperatorSpec::Union, rel.schema(), parallelism);
-                for port in ports {
-                    self.connect_any(port, union);
-                }
-                Ok(union)
-            }
+            RelKind::Union(inputs) => self.lower_union(rel, inputs, before),
             RelKind::WindowTvf { input, window, time_column, keys } => {
                 let from = self.lower_rel(input, before)?;
                 let session = matches!(window.kind, WindowKind::Session { .. });
@@ -232,6 +224,16 @@ impl<'p, 'a> Lowering<'p, 'a> {
                 Ok(unnest)
             }
         }
+    }
+
+    fn lower_union(&mut self, rel: &Rel, inputs: &[Rel], before: bool) -> Result<Port> {
+        let ports: Vec<Port> = inputs.iter().map(|i| self.lower_rel(i, before)).collect::<Result<_>>()?;
+        let parallelism = ports.iter().map(|p| p.parallelism).max().unwrap_or(1);
+        let union = self.operator("Union", rel_text(rel), OperatorSpec::Union, rel.schema(), parallelism);
+        for port in ports {
+            self.connect_any(port, union);
+        }
+        Ok(union)
     }
 
     fn lower_calc(
